@@ -95,11 +95,9 @@ struct Event {
   std::uint16_t message = kNone;  ///< a client's step that learns of the next message of this queue pair
   bool ran = false;               ///< one of its tasks continued
   bool may_crash = false;         ///< the client could have crashed instead
-  /// How many requests and receive buffers it has posted, between which it could have crashed.
-  [[nodiscard]] std::size_t posted() const noexcept { return posts.size() + receives.size(); }
-  bool begins = false;  ///< the first step of a client that may crash
-  bool starts = false;  ///< the first step of a task
-  bool judged = false;  ///< a judge sees when it happens
+  bool begins = false;            ///< the first step of a client that may crash
+  bool starts = false;            ///< the first step of a task
+  bool judged = false;            ///< a judge sees when it happens
   // Memory that it touched at a node, for judges.
   std::uint16_t node = kNone;  ///< the node's actor
   fabric::RemoteAddress address;
@@ -138,6 +136,9 @@ struct Event {
     std::uint32_t line = 0;
   };
   std::vector<Changed> changed;  ///< lines of in-flight requests whose local bytes this event changed
+
+  /// How many requests and receive buffers it has posted, between which it could have crashed.
+  [[nodiscard]] std::size_t posted() const noexcept { return posts.size() + receives.size(); }
 };
 
 /// When requests were posted and completed, as numbers of events.

@@ -965,25 +965,16 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
   }
   const Zone::Use own(nullptr);
   revokes_ = true;
-  if (running_ != Event::kNone) {
-    note_changed_objects(running_);  // also what is taken back behind the revocation
-  }
   machine_.revoke(queue_pair.id());
   if (running_ != Event::kNone) {
+    note_changed_objects(running_);  // also what is taken back behind the revocation
     Actor& actor = actors_[running_];
     ++actor.changes;
     // What others did between the rest of this step and the revocation cannot be explored.
     if (!may_revoke_in_this_step()) {
-      is_cut_ = true;
-      if (!first_cut_) {
-        first_cut_ = Cut{actor.name,
-                         {},
-                         0,
-                         {},
-                         fmt::format("{}, which revokes a queue pair in one step with something else (let "
-                                     "World::yield come before Node::revoke),",
-                                     actor.name)};
-      }
+      cut_because(actor.name, fmt::format("{}, which revokes a queue pair in one step with something else (let "
+                                          "World::yield come before Node::revoke),",
+                                          actor.name));
     }
   }
   event_->global = true;

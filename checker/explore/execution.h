@@ -489,6 +489,7 @@ class Execution final : public World {
   }
   void set_objects_apart();
   void watch_shared_objects(std::uint16_t actor);
+  void close_objects(std::uint16_t of);
   void remember_objects();
   void note_changed_objects(std::uint16_t actor);
   void look_beside_revocation(std::uint16_t of, std::uint64_t looked_at, bool reaches_any);
@@ -541,6 +542,7 @@ class Execution final : public World {
   [[nodiscard]] bool lease_may_end(const std::vector<fabric::model::Step>& steps) const;
   [[nodiscard]] bool waits_for_a_lease() const;
   void pass_much_time(std::uint16_t of);
+  static void begin_attempt(Actor& actor, const Parked& parked);
   [[nodiscard]] bool suspended_enabled(const Actor& actor, const Suspended& suspended) const;
 
   [[nodiscard]] fabric::RemoteAddress address_of(const Actor& actor, const fabric::LocalSpan& word) const;
@@ -565,6 +567,7 @@ class Execution final : public World {
   void look_at(std::uint16_t of, const fabric::Waiter& waiter, bool leaves_out_frame, ClientState& state);
   [[nodiscard]] bool repeats_an_attempt(const Actor& actor, const Loop& loop, const AttemptEnd& end) const;
   void cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end);
+  void cut_because(const std::string& client, std::string why);
   [[nodiscard]] std::uint64_t state_of_parked() const;
   static void refuse_crash_with_shared_memory(const Actor& actor);
   void on_tally(std::span<const std::byte> tally);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sidelatch::explore {
 
@@ -194,6 +195,13 @@ void Execution::cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end) {
     cut.difference = "there was but one";
   } else {
     cut.difference = loop.ends.back().state.difference(end.state);
+  }
+}
+
+void Execution::cut_because(const std::string& client, std::string why) {
+  is_cut_ = true;
+  if (!first_cut_) {
+    first_cut_ = Cut{client, {}, 0, {}, std::move(why)};
   }
 }
 

@@ -126,6 +126,10 @@ void Execution::watch_shared_objects(std::uint16_t of) {
   remember_for_judges(of);
   watch_other_nodes(of);
   remember_objects();
+  close_objects(of);
+}
+
+void Execution::close_objects(std::uint16_t of) {
   for (std::size_t i = 0; i < shared_objects_.size(); ++i) {
     if (!shared_objects_[i].pages.empty() && (shared_objects_[i].reached_by & bit_of(of)) != 0) {
       guard_.close(i, shared_objects_[i].pages);
@@ -284,11 +288,7 @@ void Execution::watch_after_post() {
     }
   }
   note_changed_objects(of);
-  for (std::size_t i = 0; i < shared_objects_.size(); ++i) {
-    if (!shared_objects_[i].pages.empty() && (shared_objects_[i].reached_by & bit_of(of)) != 0) {
-      guard_.close(i, shared_objects_[i].pages);
-    }
-  }
+  close_objects(of);
   posted_in_step_ = true;
 }
 

@@ -714,11 +714,14 @@ void Execution::note_leases_left() {
   if (crashed_ == Event::kNone || leases_ended_ < kMostLeases || !waits_for_a_lease()) {
     return;
   }
-  is_cut_ = true;
-  if (!first_cut_) {
-    const std::string& name = actors_[crashed_].name;
-    first_cut_ = Cut{name, {}, 0, {}, fmt::format("the lease of {}, which has ended {} times,", name, kMostLeases)};
-  }
+  const std::string& name = actors_[crashed_].name;
+  cut_because(name, fmt::format("the lease of {}, which has ended {} times,", name, kMostLeases));
+}
+
+void Execution::begin_attempt(Actor& actor, const Parked& parked) {
+  Loop& loop = actor.loops[parked.loop - 1];
+  loop.seen = 0;
+  loop.changes_at_head = actor.changes;
 }
 
 // The client tries again, in a step of its own: others may come before.
@@ -732,9 +735,7 @@ void Execution::pass_much_time(std::uint16_t of) {
       actor.parked.push_back(parked);  // time changes nothing for a wait for a word
       continue;
     }
-    Loop& loop = actor.loops[parked.loop - 1];
-    loop.seen = 0;
-    loop.changes_at_head = actor.changes;
+    begin_attempt(actor, parked);
     Suspended& next = suspend_next(actor, Step::What::retry);
     next.waiter = parked.waiter;
     next.wait = parked.number;
@@ -765,9 +766,7 @@ void Execution::apply_lease(const Action& action) {
       apply_access(action.owner, *parked.access);
       continue;
     }
-    Loop& loop = actor.loops[parked.loop - 1];
-    loop.seen = 0;
-    loop.changes_at_head = actor.changes;
+    begin_attempt(actor, parked);
     reactor_->ready(*parked.waiter);
   }
   run_ready(action.owner);

@@ -292,7 +292,7 @@ void Worker::find_order(std::size_t depth) {
     set_bit(before, static_cast<Moment>(i));
     include(before, *rows_[i]);
   }
-  if (reduces() && own.lease_of != Event::kNone && own.action.sort == Action::Sort::lease) {
+  if (reduces() && own.lease_of != Event::kNone) {
     let_start_later(depth);
   }
   if (reduces() && opened_by != depth && !has(Mutation::locks_are_not_reversed)) {
@@ -325,6 +325,11 @@ void Worker::let_start_later(std::size_t lease) {
       reverse(i, lease);
     }
   }
+}
+
+// What let_start_later() left out may have made the end of the lease possible.
+bool Worker::is_early_lease(const Action& action) {
+  return action.sort == Action::Sort::lease && !execution_.is_enabled(action);
 }
 
 // `second` could happen before `first`. One of the events that may begin the path to that must be a choice there.
@@ -519,10 +524,10 @@ bool Worker::next_choice() {
       }
       replay_to(depth_ - 1);
       execution_.enabled(enabled_);
+      if (is_early_lease(action)) {
+        continue;
+      }
       if (!execution_.is_enabled(action)) {
-        if (action.sort == Action::Sort::lease) {
-          continue;  // what let_start_later() left out made it possible
-        }
         throw std::logic_error(
             fmt::format("explorer: the step '{}' is not possible where it was to be tried", to_string(action)));
       }
@@ -548,7 +553,7 @@ TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
     for (const Action& action : task.asleep) {
       if (reduces() && !contains(asleep, action)) {
         replay_to(base_);
-        if (action.sort == Action::Sort::lease && !execution_.is_enabled(action)) {
+        if (is_early_lease(action)) {
           continue;
         }
         auto event = std::make_shared<Event>();
@@ -558,7 +563,7 @@ TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
     }
     replay_to(base_);
     execution_.enabled(enabled_);
-    if (!execution_.is_enabled(task.first) && task.first.sort == Action::Sort::lease) {
+    if (is_early_lease(task.first)) {
       ++result.redundant;
       tell_what_was_seen(result);
       return result;

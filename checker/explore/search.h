@@ -172,6 +172,7 @@ class Worker {
   void tell_what_was_seen(TaskResult& result) const;
   void end_judged(TaskResult& result);
   void let_start_later(std::size_t lease);
+  [[nodiscard]] bool is_early_lease(const Action& action);
   void record(TaskResult& result, const Failure& failure, const std::vector<Action>& tail);
   bool next_choice();
   void replay_to(std::size_t depth, const char* refusal = kDiffers);

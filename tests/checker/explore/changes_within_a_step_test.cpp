@@ -74,21 +74,9 @@ int inside(Hall& hall, Mark mark) {
   return 0;
 }
 
-Task<void> take(Client* client, Store* store) {
-  fabric::Reactor& reactor = client->qp->reactor();
-  const auto loop = reactor.begin_retries();
-  for (;;) {
-    const std::uint64_t old = co_await client->qp->compare_swap(store->word(0), 0, 1);
-    if (old == 0) {
-      co_return;
-    }
-    co_await reactor.retry(loop, fabric::Duration::zero());
-  }
-}
-
 // It leaves too late: the latch is given back before.
 Task<void> visit(Client* client, Store* store, Hall* hall, Mark mark, bool leaves_first) {
-  co_await take(client, store);
+  co_await take_latch(client, store, 1);
   enter(*hall, mark);
   client->world->require(inside(*hall, mark) == 1, "two are inside");
   if (leaves_first) {

@@ -64,4 +64,17 @@ struct Client {
 /// The whole of a client that adds 1 to the first word of line 0.
 inline fabric::Task<void> add_one(Client* client, Store* store) { co_await client->qp->fetch_add(store->word(0), 1); }
 
+/// Takes the latch in the first word of line 0, and tries until nobody else holds it.
+inline fabric::Task<void> take_latch(Client* client, Store* store, std::uint64_t own) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const auto loop = reactor.begin_retries();
+  for (;;) {
+    const std::uint64_t old = co_await client->qp->compare_swap(store->word(0), 0, own);
+    if (old == 0) {
+      co_return;
+    }
+    co_await reactor.retry(loop, fabric::Duration::zero());
+  }
+}
+
 }  // namespace sidelatch::explore

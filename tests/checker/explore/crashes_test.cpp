@@ -673,17 +673,7 @@ Task<void> take_and_give_back(Client* client, Store* store, Shared* /*shared*/) 
   co_await client->qp->compare_swap(store->word(0), 0, 1);
   co_await client->qp->compare_swap(store->word(0), 1, 0);
 }
-Task<void> take_at_last(Client* client, Store* store) {
-  fabric::Reactor& reactor = client->qp->reactor();
-  const auto loop = reactor.begin_retries();
-  for (;;) {
-    const std::uint64_t old = co_await client->qp->compare_swap(store->word(0), 0, 2);
-    if (old == 0) {
-      co_return;
-    }
-    co_await reactor.retry(loop, fabric::Duration::zero());
-  }
-}
+Task<void> take_at_last(Client* client, Store* store) { return take_latch(client, store, 2); }
 Task<void> wait_until_it_begins(Client* client, Store* store) {
   fabric::Reactor& reactor = client->qp->reactor();
   const auto loop = reactor.begin_retries();

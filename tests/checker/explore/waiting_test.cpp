@@ -456,15 +456,7 @@ Task<void> spawn_a_task(Client* client, Store* store) {
   co_await client->qp->fetch_add(store->word(3), 1);
 }
 Task<void> take_and_free(Client* client, Store* store) {
-  fabric::Reactor& reactor = client->qp->reactor();
-  const auto loop = reactor.begin_retries();
-  for (;;) {
-    const std::uint64_t old = co_await client->qp->compare_swap(store->word(0), 0, 1);
-    if (old == 0) {
-      break;
-    }
-    co_await reactor.retry(loop, fabric::Duration::zero());
-  }
+  co_await take_latch(client, store, 1);
   co_await client->qp->compare_swap(store->word(0), 1, 0);
 }
 
