@@ -317,7 +317,7 @@ bool Execution::part_behind_post(Waiter* waiter) {
     watch_after_post();
   }
   watch_buffers(running_);
-  if (seen_by_judges_.empty()) {
+  if (seen_by_judges_.empty() && own_memory_.empty()) {
     remember_for_judges(running_);
   }
   return false;
