@@ -103,23 +103,40 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
     thread.arguments[kThreadProducers] = thread.members.size();
   }
   link_threads(running);
-  for (const Thread& thread : running.threads) {
-    tell_joined(running, thread);
-  }
+  tell_joined(running, first);
   return first;
 }
 
-// The consumer of a shuffle's thread may have died: its producers were told, and the new one must be, too.
-void FlowSwitch::tell_joined(const Running& running, const Thread& thread) {
-  const std::uint32_t phase = get("phases", thread.number);
-  if (phase != kDead && phase != kTell) {
-    return;
+// The consumers may have died: the producers were told, and those that join, from number `first` on, must be, too.
+void FlowSwitch::tell_joined(const Running& running, std::size_t first) {
+  const auto phase_of = [&](const Thread& thread) { return get("phases", thread.number); };
+  const auto let_tell = [&](const Thread& thread) {
+    set_own("misses", thread.own, 0);  // once more around, past those that know
+    if (phase_of(thread) == kDead) {
+      set("retries", thread.number, 0);
+      set("phases", thread.number, kTell);
+      set_timer(running, thread.number, running.bytes_per_second);
+    }
+  };
+  const bool is_shuffle = running.flow.kind == FlowKind::shuffle;
+  for (const Thread& thread : running.threads) {
+    if (phase_of(thread) == kTell || (is_shuffle && phase_of(thread) == kDead)) {
+      let_tell(thread);
+    }
   }
-  set_own("misses", thread.own, 0);  // once more around, past those that know
-  if (phase == kDead) {
-    set("retries", thread.number, 0);
-    set("phases", thread.number, kTell);
-    set_timer(running, thread.number, running.bytes_per_second);
+  // Of a balanced flow the last thread told all that were there. If it was another one that went last, it has left, and
+  // nobody was told: the items wait for a consumer that joins.
+  const bool is_anybody_left =
+      running.flow.kind != FlowKind::balance || get_own("living", running.threads.front().own) != 0 ||
+      std::ranges::any_of(running.threads, [&](const Thread& thread) { return phase_of(thread) == kTell; });
+  const auto before = std::span(running.producers).first(first);
+  const auto gone = [&](const Member& member) { return member.is_there ? get("gone", member.number) : kProducerEnded; };
+  const bool were_told =
+      std::ranges::none_of(before, [&](const Member& member) { return gone(member) == 0; }) &&
+      std::ranges::any_of(before, [&](const Member& member) { return gone(member) == kProducerLost; });
+  const auto dead = std::ranges::find(running.threads, kDead, phase_of);
+  if (!is_anybody_left && were_told && dead != running.threads.end()) {
+    let_tell(*dead);  // one alone: it takes each producer, whoever has it
   }
 }
 

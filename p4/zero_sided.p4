@@ -26,9 +26,9 @@
 //
 // A thread that has several producers does not wait for one that is silent: it is put aside. What it was asked for is
 // repeated, with the same PSN, when the thread comes by and the time is out; the thread goes on with others meanwhile.
-// An answer only says that it lives, and that the next PSN is due; then it is asked for its head again. If it was its
-// tail that it did not acknowledge, the thread remembers that beside the journal. Of a balanced flow a thread whose
-// consumer does not acknowledge data gives the producer back, and fills the PSNs.
+// An answer only says that it lives, and that the next PSN is due; then it is asked for its head again, and waited for
+// longer. If it was its tail that it did not acknowledge, the thread remembers that beside the journal. Of a balanced flow
+// a thread whose consumer does not acknowledge data gives the producer back, and fills the PSNs.
 //
 // A unit that can send may ring: an empty SEND or WRITE wakes a thread that is IDLE. A consumer's NIC may tell of
 // congestion (CNP): then batches shrink, and pauses follow them. The control plane may add producers to a flow that is
@@ -103,7 +103,13 @@ const bit<32> LONGEST_WAIT = 3;
 // or one of these.
 const bit<32> TAIL_WRITTEN = 0x40000000;
 const bit<32> END_WRITTEN = 0x80000000;  // its tail with the mark ENDED
-const bit<32> MOST_WAITS = 0x10000;      // that count
+
+// An element of `waits`: how often the producer was asked in vain, from 1 on it is put aside; and above that, how many
+// requests more it gets before it is, because its last answers came too late.
+const bit<32> MOST_WAITS = 0x10000;
+const bit<24> WAITS = 0xfffff;
+const bit<32> PATIENCE_AT = 20;
+const bit<32> MOST_PATIENCE = 3;
 
 // An element of `gone`.
 const bit<32> PRODUCER_ENDED = 1;
@@ -132,6 +138,15 @@ bit<32> smaller(in bit<32> a, in bit<32> b) {
     bit<32> value = a;
     if (b < a) {
         value = b;
+    }
+    return value;
+}
+
+// A packet that comes back has an old time: one that came after it may have been here before. Then no time has passed.
+bit<32> passed_since(in bit<32> then, in bit<32> now) {
+    bit<32> value = now - then;
+    if (value[31:28] == 0xf) {
+        value = 0;
     }
     return value;
 }
@@ -179,7 +194,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<16>>(SHARED) living;         // threads that have not been given up; of the flow's first thread
     // By the producer's own number.
     register<bit<32>>(SHARED) locks;          // thread + 1; in the upper half, who asks for it, and WOKEN
-    register<bit<24>>(SHARED) waits;          // how often it was asked in vain; from 1 on it is put aside
+    register<bit<24>>(SHARED) waits;
     register<bit<32>>(SHARED) asked;          // then: when
     register<bit<32>>(SHARED) pendings;       // then: for what
 
@@ -203,10 +218,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         }
         // In DATA it is the producer that is silent, unless data came and was not acknowledged.
         bool is_unheard = phase == DATA && mark & CAME != 0;
+        bit<32> tries = patience;
+        if (most_retries != 0) {
+            tries = smaller(patience, most_retries - 1);
+        }
         // The tail of one alone can be remembered.
         puts_aside = producers_of_thread > 1
-                     && (phase == HEAD || phase == DATA && !is_unheard && tried != 0
-                         || phase == FREE && (!is_owing || batch == 0 && owes == 0));
+                     && (phase == HEAD && tried >= tries || phase == DATA && !is_unheard && tried > tries
+                         || phase == FREE && tried >= tries && (!is_owing || batch == 0 && owes == 0));
         lets_go = is_unheard && silent != 0 && next_thread != thread && upto > have;
         if (phase == DATA && !puts_aside && !lets_go) {
             shrinks_batch = true;
@@ -269,7 +288,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         } else if (waited != 0) {
             missed = missed + 1;
             moves_on = true;
-            if (now - asked_at < first_time_out << (bit<8>)smaller(waited - 1, LONGEST_WAIT)) {
+            if (passed_since(asked_at, now) < first_time_out << (bit<8>)smaller(waited - 1, LONGEST_WAIT)) {
                 goes_round = true;
             } else if (most_retries != 0 && waited > most_retries) {
                 producer_fails = true;
@@ -545,7 +564,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     bit<32> locker = locker_read & 0xffff;
                     bit<24> waits_first;
                     waits.read(waits_first, (bit<32>)(shared_producer - 1));
-                    if (locker == 0 && waits_first == 0) {
+                    if (locker == 0 && waits_first & WAITS == 0) {
                         drop();  // nobody waits for it
                         exit;
                     }
@@ -591,9 +610,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 }
             } else if (phase == SEEK) {
                 goes_round = true;
-            } else if (phase == DRAIN && now - sent_at >= time_out) {
+            } else if (phase == DRAIN && passed_since(sent_at, now) >= time_out) {
                 drained = true;
-            } else if (phase > SEEK && now - sent_at >= time_out && !is_back) {
+            } else if (phase > SEEK && passed_since(sent_at, now) >= time_out && !is_back) {
                 time_is_out();
             }
         } else if (is_control) {

@@ -22,6 +22,7 @@
             }
         }
         if (has_answered) {
+            patience = smaller(patience + 1, MOST_PATIENCE);
             p_psn = (bit<32>)(p_psn[23:0] + from_p + 1);
             if (is_pending_tail) {
                 owes = 0;
@@ -97,7 +98,10 @@
             phase = SEEK;
             if (batch != 0) {
                 gives = true;
-                bit<32> took = smaller(now - began, LONGEST_BATCH);
+                if (patience != 0) {
+                    patience = patience - 1;
+                }
+                bit<32> took = smaller(passed_since(began, now), LONGEST_BATCH);
                 began = now + (took << (bit<8>)(slowness >> 2)) - took;
                 if (pace == PACED || began != now) {
                     phase = IDLE;

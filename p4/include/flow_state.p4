@@ -43,6 +43,7 @@
     bit<32> lock = 0;
     bit<32> asks = 0;  // thread + 1, WOKEN
     bit<32> waited = 0;
+    bit<32> patience = 0;
     bit<32> asked_at = 0;
     bit<32> pending = 0;
     bit<32> own_producer = 0;
@@ -170,7 +171,8 @@
             asks = lock_read >> 16;
             bit<24> waits_read;
             waits.read(waits_read, own_producer);
-            waited = (bit<32>)waits_read;
+            waited = (bit<32>)(waits_read & WAITS);
+            patience = (bit<32>)waits_read >> (bit<8>)PATIENCE_AT;
             asked.read(asked_at, own_producer);
             pendings.read(pending, own_producer);
             bit<16> owing_read;
@@ -224,7 +226,7 @@
             owing_names.write(own, owing_name);
             owing_tails.write(own, owing_tail);
             locks.write(own_producer, asks << 16 | lock);
-            waits.write(own_producer, (bit<24>)waited);
+            waits.write(own_producer, (bit<24>)(patience << (bit<8>)PATIENCE_AT | waited));
             asked.write(own_producer, asked_at);
             pendings.write(own_producer, pending);
         } else if (missed != 0) {

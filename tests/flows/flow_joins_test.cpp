@@ -167,6 +167,100 @@ TEST(FlowJoin, AProducerThatJoinsAShuffleIsToldOfTheConsumerThatHasDied) {
   }
 }
 
+FlowNetworkOptions balance_with_deaths(std::size_t consumers) {
+  FlowNetworkOptions options = open_flow(FlowKind::balance, 2, consumers);
+  options.time_out = std::chrono::microseconds(20);
+  options.most_retries = 3;
+  return options;
+}
+
+// The thread of the dead one told all producers that their flow is broken.
+TEST(FlowJoin, AProducerJoinsABalancedFlowThatHasLostOneOfItsConsumers) {
+  FlowNetwork network(zero_sided_program(), balance_with_deaths(3));
+  network.kill_consumer(0);
+  std::vector<std::uint32_t> came(3);
+  const auto step = [&] {
+    for (std::size_t ring = 0; ring < network.rings(); ++ring) {
+      while (network.push(ring)) {
+      }
+    }
+    for (std::size_t c = 1; c < 3; ++c) {
+      while (const auto name = network.pop(c)) {
+        ++came[name->producer];
+      }
+    }
+    return network.now() > kLongest;
+  };
+  network.run([&] { return step() || network.state().lost_consumers[0]; });
+  const softnic::nic::Time then = network.now() + 100'000;  // the dead one's thread has no more to do
+  network.run([&] { return step() || network.now() > then; });
+  EXPECT_EQ(network.join_producer(0), 2U);
+  std::ranges::fill(came, 0U);
+  network.run([&] { return step() || std::ranges::min(came) > kItems; });
+  EXPECT_LT(network.now(), kLongest);
+  EXPECT_EQ(network.state().lost_producers, std::vector<bool>(3, false));
+}
+
+// Who went last decides. A dead one: all are told. One that has left: the items wait for a consumer that joins.
+TEST(FlowJoin, AProducerThatJoinsABalancedFlowWithoutConsumersIsToldIfTheOthersWere) {
+  for (const bool has_died_last : {true, false}) {
+    FlowNetwork network(zero_sided_program(), balance_with_deaths(2));
+    const auto kill = [&] {
+      network.kill_consumer(0);
+      for (std::size_t ring = 0; ring < 2; ++ring) {
+        network.push(ring);
+      }
+      network.run([&] {
+        network.pop(1);
+        network.push(0);
+        network.push(1);
+        return network.state().lost_consumers[0] || network.now() > kLongest;
+      });
+    };
+    const auto leave = [&] {
+      network.control().leave_consumer(network.flow(), 1);
+      network.run([&] {
+        network.pop(1);
+        return network.consumer(1).has_ended() || network.now() > kLongest;
+      });
+    };
+    if (has_died_last) {
+      leave();
+      kill();
+    } else {
+      kill();
+      leave();
+    }
+    const softnic::nic::Time then = network.now() + 1'000'000;
+    network.run([&] { return network.now() > then; });
+    const std::size_t joined = network.join_producer(0);
+    bool is_told = false;
+    const auto look = [&] {
+      try {
+        static_cast<void>(network.producer(joined).room());
+      } catch (const FlowBroken&) {
+        is_told = true;
+      }
+      return is_told || network.now() > then + 2'000'000;
+    };
+    network.run(look);
+    EXPECT_EQ(is_told, has_died_last);
+    if (has_died_last) {
+      continue;
+    }
+    const std::size_t consumer = network.join_consumer(1);
+    network.push(joined);
+    bool has_come = false;
+    network.run([&] {
+      while (const auto name = network.pop(consumer)) {
+        has_come = has_come || name->producer == joined;
+      }
+      return has_come || network.now() > 2 * kLongest;
+    });
+    EXPECT_TRUE(has_come);
+  }
+}
+
 // Threads came to a halt at the places of those that nobody had replaced.
 TEST_P(FlowJoins, OneProducerJoinsWhenSeveralHaveEnded) {
   Elastic flow(open_flow(GetParam(), 3, 2));

@@ -38,6 +38,9 @@ constexpr std::uint64_t kDataPhase = 8;
 constexpr std::uint64_t kPushPhase = 10;
 constexpr std::uint64_t kPacedMark = 1;
 constexpr std::uint64_t kPaidMark = 2;
+// An element of `waits`: how often it was asked in vain, and patience above it.
+constexpr std::uint64_t kWaits = 0xfffff;
+constexpr int kPatienceAt = 20;
 
 class FlowSearch {
  public:
@@ -510,9 +513,10 @@ class FlowSearch {
   [[nodiscard]] bool is_quiet(const World& world, std::size_t thread) const {
     return std::ranges::all_of(units_, [&](Unit unit) {
       const bool is_its_own =
-          is_producer(unit) ? (world.registers[place_of_producer("locks", number_of(unit))] & 0xffff) == thread + 1 ||
-                                  world.registers[place_of_producer("waits", number_of(unit))] != 0 || !is_balanced()
-                            : thread_of(unit) == thread;
+          is_producer(unit)
+              ? (world.registers[place_of_producer("locks", number_of(unit))] & 0xffff) == thread + 1 ||
+                    (world.registers[place_of_producer("waits", number_of(unit))] & kWaits) != 0 || !is_balanced()
+              : thread_of(unit) == thread;
       return !is_its_own || is_quiet(world, unit);
     });
   }
@@ -596,16 +600,20 @@ class FlowSearch {
     }
   }
   void save(World& world) {
-    const auto at_most_one = [&](const char* name, std::uint64_t index) {
+    const auto at_most = [&](const char* name, std::uint64_t index, p4::U128 most) {
       p4::RegisterState& counts = device_.state().reg(name);
-      counts.write(index, std::min<p4::U128>(counts.read(index), 1));
+      counts.write(index, std::min(counts.read(index), most));
     };
     for (std::uint32_t thread = 0; thread < kMostThreads && !counts_retries(); ++thread) {
-      at_most_one("Move.retries", thread);
-      at_most_one("Move.silences", thread);
+      // Of two retries the first is that of DATA, and the second that of patience.
+      at_most("Move.retries", thread, 2);
+      at_most("Move.silences", thread, 1);
     }
     for (std::uint32_t one = 0; one < kMostProducers && !counts_retries(); ++one) {
-      at_most_one("Move.waits", one);
+      p4::RegisterState& waits = device_.state().reg("Move.waits");
+      const p4::U128 both = waits.read(one);
+      const p4::U128 patience = std::min<p4::U128>(both >> kPatienceAt, 1);
+      waits.write(one, std::min<p4::U128>(both & kWaits, 1) | patience << kPatienceAt);
     }
     for (std::size_t i = 0; i < registers_.size(); ++i) {
       world.registers.at(i) = static_cast<std::uint64_t>(registers_[i].first->read(registers_[i].second));

@@ -203,7 +203,7 @@ TEST(ZeroSidedSpecimen, CopiesForAConsumerThatWasGivenUpAreCaught) {
   expect_caught("m.left_out = given_up;", "", replicated({.items = 2, .slots = 1, .losses = 2, .is_impatient = true}));
 }
 TEST(ZeroSidedSpecimen, NoTimeOutIsCaught) {
-  expect_caught("phase > SEEK && now - sent_at >= time_out", "false", {.items = 1, .losses = 1});
+  expect_caught("phase > SEEK && passed_since(sent_at, now) >= time_out", "false", {.items = 1, .losses = 1});
 }
 TEST(ZeroSidedSpecimen, APsnThatIsNotFilledAfterADeathIsCaught) {
   expect_caught("if (phase == DATA && upto > have) {", "if (false) {", {.items = 2, .producer_dies = true});

@@ -152,6 +152,98 @@ TEST(FlowSilence, AProducerOfAReplicatedFlowDoesNotHoldTheOthers) {
   expect_others_to_go_on(options_of(FlowKind::replicate, 2, 2), 0);
 }
 
+// How long it takes until the flow has ended, in virtual nanoseconds.
+softnic::nic::Time with_late_answers(const std::shared_ptr<const p4::Program>& program,
+                                     const FlowNetworkOptions& options) {
+  FlowNetwork network(program, options);
+  std::vector<std::vector<ItemName>> arrived(network.consumers());
+  std::vector<std::uint32_t> pushed(network.rings());
+  network.run([&] {
+    bool have_ended = true;
+    for (std::size_t i = 0; i < network.rings(); ++i) {
+      while (pushed[i] < kEach && network.push(i)) {
+        ++pushed[i];
+      }
+      if (pushed[i] == kEach) {
+        network.producer(i).end();
+      }
+    }
+    for (std::size_t c = 0; c < network.consumers(); ++c) {
+      while (const auto name = network.pop(c)) {
+        arrived[c].push_back(*name);
+      }
+      have_ended = have_ended && network.consumer(c).has_ended();
+    }
+    return have_ended || network.now() > kLongest;
+  });
+  EXPECT_LE(network.now(), kLongest);
+  EXPECT_EQ(judge(options.kind == FlowKind::replicate ? std::vector<std::vector<ItemName>>{arrived.front()} : arrived,
+                  network.rings(), kEach),
+            "");
+  return network.now();
+}
+
+// A round trip takes 2 us.
+FlowNetworkOptions options_with_late_answers(FlowKind kind) {
+  FlowNetworkOptions options = options_of(kind, 3, kind == FlowKind::shuffle ? 1 : 2);
+  options.time_out = std::chrono::microseconds(1);
+  options.poll_interval = std::chrono::microseconds(1);
+  return options;
+}
+constexpr softnic::nic::Time kLongEnough = 2'000'000;
+// Failed: an answer after the time-out only said that the producer lives, so next to nothing moved.
+TEST(FlowSilence, AThreadLearnsToWaitForAnswersThatAreLate) {
+  for (const FlowKind kind : {FlowKind::shuffle, FlowKind::balance, FlowKind::replicate}) {
+    EXPECT_LT(with_late_answers(zero_sided_program(), options_with_late_answers(kind)), kLongEnough);
+  }
+}
+TEST(FlowSilenceSpecimen, AThreadThatNeverLearnsToWaitLongerIsCaught) {
+  const auto program =
+      switchsync::changed_program("zero_sided.p4", "patience = smaller(patience + 1, MOST_PATIENCE);", "");
+  EXPECT_GT(with_late_answers(program, options_with_late_answers(FlowKind::shuffle)), kLongEnough);
+}
+
+// Of a switch that has more to do than it can: packets that go round in it have old times. How often it asks a silent
+// producer of threads that share it, in eight time-outs after it has asked it eight times: then each takes eight.
+std::uint32_t requests_of_a_slow_switch(const std::shared_ptr<const p4::Program>& program) {
+  FlowNetworkOptions options = options_of(FlowKind::balance, 2, 3);
+  options.poll_interval = std::chrono::microseconds(1);
+  FlowNetwork network(program, options);
+  network.steps_in_a_row = 3;
+  const auto time_out = static_cast<softnic::nic::Time>(std::chrono::nanoseconds(options.time_out).count());
+  std::uint32_t asked = 0;
+  std::uint32_t counted = 0;
+  softnic::nic::Time end = 0;
+  network.on_send = [&](std::size_t from, std::size_t to, std::span<const std::byte>) {
+    if (to == 0 && ++asked == 8) {
+      end = network.now() + 8 * time_out;
+    }
+    counted += to == 0 && asked > 8 && network.now() < end ? 1U : 0U;
+    return from == 0 ? 0 : -1;
+  };
+  network.run([&] {
+    while (network.push(1)) {
+    }
+    for (std::size_t c = 0; c < network.consumers(); ++c) {
+      while (network.pop(c)) {
+      }
+    }
+    return (end != 0 && network.now() > end) || network.now() > kLongest;
+  });
+  EXPECT_NE(end, 0U);
+  return counted;
+}
+// Failed: the time that had passed was less than nothing, so more than any time-out, and producers that lived were
+// given up.
+TEST(FlowSilence, ASlowSwitchDoesNotAskASilentProducerMoreOften) {
+  EXPECT_LE(requests_of_a_slow_switch(zero_sided_program()), 2U);
+}
+TEST(FlowSilenceSpecimen, ATimeThatIsLessThanNothingIsCaught) {
+  EXPECT_GT(
+      requests_of_a_slow_switch(switchsync::changed_program("zero_sided.p4", "if (value[31:28] == 0xf)", "if (false)")),
+      2U);
+}
+
 // Data that it has not acknowledged goes to others. Failed: its thread kept the producer until it was given up.
 // While the head of its last items is not acknowledged nobody knows whose they are, so there the producer waits: with a
 // second one the others go on.

@@ -73,7 +73,7 @@ void SwitchedNics::land() {
 }
 
 void SwitchedNics::pass_on() {
-  switch_->run();
+  is_behind_ = !switch_->run(steps_in_a_row);
   while (const auto departed = switch_->departed()) {
     send(kSwitch, departed->port, {departed->bytes.begin(), departed->bytes.end()});
   }
@@ -98,7 +98,7 @@ void SwitchedNics::run(const std::function<bool()>& done) {
     for (const auto& host : hosts_) {
       timer = std::min(timer, host->nic.next_deadline());
     }
-    timer = std::min(timer, switch_->next_generated().value_or(kNever));
+    timer = std::min(timer, is_behind_ ? now_ + kDelay : switch_->next_generated().value_or(kNever));
     if (!flying_.empty() && flying_.front().at <= timer) {
       land();
     } else if (timer != kNever) {

@@ -43,6 +43,8 @@ class SwitchedNics {
   /// Sees each frame before its fate is decided, and returns how many copies of it travel; then no other fate is drawn.
   /// -1: as the faults say.
   std::function<int(std::size_t from, std::size_t to, std::span<const std::byte> frame)> on_send;
+  /// A switch that has more to do than it can: after so many steps time goes on, and others arrive meanwhile.
+  std::size_t steps_in_a_row = 1'000'000;
   /// Frames that travel at present.
   [[nodiscard]] std::size_t travelling() const { return flying_.size(); }
   [[nodiscard]] softnic::nic::Time now() const { return now_; }
@@ -71,6 +73,7 @@ class SwitchedNics {
   std::vector<Flight> flying_;  // a heap
   std::uint64_t order_ = 0;
   std::uint64_t lost_ = 0;
+  bool is_behind_ = false;
   softnic::nic::Time now_ = 1000;
 };
 

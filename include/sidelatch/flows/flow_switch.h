@@ -226,7 +226,7 @@ class FlowSwitch {
   void use_ends(const std::vector<FlowRing>& rings);
   [[nodiscard]] std::vector<std::size_t> replaceable_producers(const Running& running, std::size_t rings) const;
   void forget_producer(Running& running, std::size_t producer);
-  void tell_joined(const Running& running, const Thread& thread);
+  void tell_joined(const Running& running, std::size_t first);
   void remove(Running& running) noexcept;
   void remove(Member& member) noexcept;
   void set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second);
