@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -126,16 +127,17 @@ void FlowSwitch::tell_joined(const Running& running, std::size_t first) {
   }
   // Of a balanced flow the last thread told all that were there. If it was another one that went last, it has left, and
   // nobody was told: the items wait for a consumer that joins.
-  const bool is_anybody_left =
-      running.flow.kind != FlowKind::balance || get_own("living", running.threads.front().own) != 0 ||
-      std::ranges::any_of(running.threads, [&](const Thread& thread) { return phase_of(thread) == kTell; });
+  if (running.flow.kind != FlowKind::balance || get_own("living", running.threads.front().own) != 0 ||
+      std::ranges::find(running.threads, kTell, phase_of) != running.threads.end()) {
+    return;
+  }
   const auto before = std::span(running.producers).first(first);
   const auto gone = [&](const Member& member) { return member.is_there ? get("gone", member.number) : kProducerEnded; };
   const bool were_told =
       std::ranges::none_of(before, [&](const Member& member) { return gone(member) == 0; }) &&
       std::ranges::any_of(before, [&](const Member& member) { return gone(member) == kProducerLost; });
   const auto dead = std::ranges::find(running.threads, kDead, phase_of);
-  if (!is_anybody_left && were_told && dead != running.threads.end()) {
+  if (were_told && dead != running.threads.end()) {
     let_tell(*dead);  // one alone: it takes each producer, whoever has it
   }
 }

@@ -40,6 +40,18 @@ struct Moved {
   std::string wrong{};
 };
 
+// Each ring gets kEach items as it has room for them, and its end.
+void push_what_fits(FlowNetwork& network, std::vector<std::uint32_t>& pushed) {
+  for (std::size_t i = 0; i < network.rings(); ++i) {
+    while (pushed[i] < kEach && network.push(i)) {
+      ++pushed[i];
+    }
+    if (pushed[i] == kEach) {
+      network.producer(i).end();
+    }
+  }
+}
+
 // All items of all rings but the silent host's must come while it is silent; then it is heard again, and its own come.
 Moved move(const FlowNetworkOptions& options, const Silence& silence,
            const std::shared_ptr<const p4::Program>& program = zero_sided_program()) {
@@ -68,14 +80,7 @@ Moved move(const FlowNetworkOptions& options, const Silence& silence,
   std::vector<bool> at_end(network.consumers());
   std::vector<std::uint32_t> came(network.rings());
   const auto step = [&] {
-    for (std::size_t i = 0; i < network.rings(); ++i) {
-      while (pushed[i] < kEach && network.push(i)) {
-        ++pushed[i];
-      }
-      if (pushed[i] == kEach) {
-        network.producer(i).end();
-      }
-    }
+    push_what_fits(network, pushed);
     for (std::size_t c = 0; c < network.consumers(); ++c) {
       while (const auto name = network.pop(c)) {
         moved.arrived[c].push_back(*name);
@@ -160,14 +165,7 @@ softnic::nic::Time with_late_answers(const std::shared_ptr<const p4::Program>& p
   std::vector<std::uint32_t> pushed(network.rings());
   network.run([&] {
     bool have_ended = true;
-    for (std::size_t i = 0; i < network.rings(); ++i) {
-      while (pushed[i] < kEach && network.push(i)) {
-        ++pushed[i];
-      }
-      if (pushed[i] == kEach) {
-        network.producer(i).end();
-      }
-    }
+    push_what_fits(network, pushed);
     for (std::size_t c = 0; c < network.consumers(); ++c) {
       while (const auto name = network.pop(c)) {
         arrived[c].push_back(*name);
