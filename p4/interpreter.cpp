@@ -145,12 +145,7 @@ class Machine {
       case Do::lookahead_header:
         return extract(s, false);
       case Do::lookahead:
-        if (cursor_ + static_cast<std::size_t>(s.count) > 8 * packet_.packet.size()) {
-          error_ = too_short;
-          return Flow::reject;
-        }
-        *at(s.to) = read_bits(packet_.packet, cursor_, static_cast<unsigned>(s.count));
-        return Flow::on;
+        return lookahead(s);
       case Do::advance:
         return advance(eval(s.expr));
       case Do::emit:
@@ -415,6 +410,17 @@ class Machine {
       }
     }
     cursor_ += moves ? bits : 0;
+    return Flow::on;
+  }
+
+  Flow lookahead(const ir::Statement& s) {
+    const auto ahead = static_cast<std::size_t>(s.which);
+    const auto bits = static_cast<std::size_t>(s.count);
+    if (cursor_ + ahead + bits > 8 * packet_.packet.size()) {
+      error_ = too_short;
+      return Flow::reject;
+    }
+    *at(s.to) = read_bits(packet_.packet, cursor_ + ahead, static_cast<unsigned>(bits));
     return Flow::on;
   }
 

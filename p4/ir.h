@@ -93,7 +93,7 @@ enum class Do : std::uint8_t {
   run_parser,        // parser `which`; then `yes`, also if it has rejected the packet
   set_validity,      // header at `to`, of type `which`, to `count`; valid headers begin with zeros
   extract,           // header at `to`, of type `which`; expr: bits of its varbit
-  lookahead,         // `count` bits to `to`
+  lookahead,         // `count` bits to `to`, which lie `which` bits ahead
   lookahead_header,  // header at `to`, of type `which`, without moving on
   advance,           // expr bits
   emit,              // header at `to`, of type `which`

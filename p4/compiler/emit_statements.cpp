@@ -100,8 +100,8 @@ void Emitter::emit(const ir::Statement& s) {
       break;
     case Do::lookahead:
       line(fmt::format("if (8 * e.cursor + {} > 8 * e.packet.packet.size()) {{ e.error = too_short; return reject; }}",
-                       s.count));
-      line(fmt::format("{} = read_field<0, {}>(e.packet.packet.data() + e.cursor);", at(s.to), s.count));
+                       s.which + s.count));
+      line(fmt::format("{} = read_field<{}, {}>(e.packet.packet.data() + e.cursor);", at(s.to), s.which, s.count));
       break;
     case Do::advance:
       line(fmt::format("{{ const std::uint64_t bits = {};", value(s.expr)));

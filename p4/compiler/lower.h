@@ -218,6 +218,8 @@ class Lowering {
   Value packet_out_method(const ast::Expr& call, const std::string& method);
   void extract(const ast::Expr& call);
   Value lookahead(const ast::Expr& call);
+  // What lies `bit` bits ahead, which moves on: of a structure or tuple one number after the other.
+  Value lookahead_at(const Type* type, unsigned& bit, Location at);
   void fill(const Value& place, const Type* type, unsigned offset, int bits, const ast::Expr& at);
   void emit(const Value& value, Location at);
 

@@ -283,45 +283,35 @@ Value Lowering::lookahead(const ast::Expr& expr) {
     store(place, seen, expr.at);
     return place;
   }
-  if (type->is_scalar() && type->kind != Type::Kind::error &&
-      (type->kind != Type::Kind::enumeration || type->element != nullptr)) {
+  unsigned bits = 0;
+  return lookahead_at(type, bits, expr.at);
+}
+
+Value Lowering::lookahead_at(const Type* type, unsigned& bit, Location at) {
+  if (has_bits(type)) {
     const Value place = new_place(type);
-    ir::Statement& made = add(ir::Do::lookahead, expr.at);
+    ir::Statement& made = add(ir::Do::lookahead, at);
     made.to = place.place;
     made.count = static_cast<int>(type->width);
+    made.which = static_cast<int>(std::exchange(bit, bit + type->width));
     return scalar_value(load(place.place, type->width), type);
   }
-  if (type->kind == Type::Kind::stack || type->kind == Type::Kind::header_union) {
-    unsupported(expr.at, "lookahead of a stack or a header union");
+  if (type->kind == Type::Kind::header || type->kind == Type::Kind::stack || type->kind == Type::Kind::header_union) {
+    unsupported(at, "lookahead of a stack or a header union, or of a structure that has a header");
   }
   if (type->kind != Type::Kind::structure && type->kind != Type::Kind::tuple) {
-    fail(expr.at, "lookahead cannot read a value of type " + text(type));
+    fail(at, "lookahead cannot read a value of type " + text(type));
   }
-  // The whole structure as one number, then its parts.
-  unsigned bits = 0;
-  for (const FieldType& field : type->fields) {
-    if (!has_bits(field.type)) {
-      unsupported(expr.at, "lookahead of " + text(type));
-    }
-    bits += field.type->width;
+  if (type->fields.empty()) {
+    unsupported(at, "lookahead of 0 bits");
   }
-  if (bits == 0 || bits > kWidest) {
-    unsupported(expr.at, fmt::format("lookahead of {} bits", bits));
-  }
-  const Type* whole = types_.bits(bits, false);
-  const Value all = new_place(whole);
-  ir::Statement& made = add(ir::Do::lookahead, expr.at);
-  made.to = all.place;
-  made.count = static_cast<int>(bits);
   Value result;
   result.kind = Value::Kind::list;
   result.type = type;
   for (const FieldType& field : type->fields) {
-    bits -= field.type->width;
-    result.items.push_back(scalar_value(
-        node(ir::Op::slice, field.type->width, load(all.place, whole->width), -1, -1, false, bits), field.type));
+    result.items.push_back(lookahead_at(field.type, bit, at));
   }
-  return data_of(result, expr.at);
+  return data_of(result, at);
 }
 
 Value Lowering::packet_out_method(const ast::Expr& expr, const std::string& method) {

@@ -271,13 +271,15 @@ void Switch::generate() {
 }
 
 bool Switch::step() {
-  if (!arrived_->empty()) {
+  if (!arrived_->empty() && (queued_ == 0 || ingress_credit_ > 0)) {
+    ingress_credit_ -= ingress_credit_ > 0 ? 1 : 0;
     ingress(arrived_->pop());
     return true;
   }
   if (queued_ == 0) {
     return false;
   }
+  ingress_credit_ = std::min(ingress_credit_ + 1, kIngressInARow);
   while (queues_[next_queue_].empty() || paused_[next_queue_]) {
     next_queue_ = (next_queue_ + 1) % queues_.size();
   }

@@ -143,7 +143,8 @@ class Switch {
 
   /// A packet arrives. Throws ControlError for a port that the switch does not have.
   void receive(std::uint16_t port, std::span<const std::byte> packet);
-  /// Moves one packet by one stage. Returns false if there is nothing to do but for paused ports.
+  /// Moves one packet by one stage: 64 in a row through ingress, while there are some, then by turns through ingress
+  /// and egress. Returns false if there is nothing to do but for paused ports.
   bool step();
   /// Steps until there is nothing to do, or `most` steps have been taken. Returns whether there is nothing to do.
   bool run(std::size_t most = 1'000'000);
@@ -201,6 +202,10 @@ class Switch {
   std::vector<bool> paused_;
   std::size_t queued_ = 0;  // for ports that are not paused
   std::size_t next_queue_ = 0;
+  // Ingress goes first, so queues fill as in a switch under load. Each step of egress gives one of ingress back:
+  // packets that go round in ingress for ever do not keep the others in their queues.
+  static constexpr int kIngressInARow = 64;
+  int ingress_credit_ = kIngressInARow;
   std::unique_ptr<Fifo> departed_;
   Packet* departing_ = nullptr;
   std::vector<std::byte> headers_;  // of the deparser
