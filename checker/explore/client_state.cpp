@@ -1,5 +1,7 @@
 #include "client_state.h"
 
+#include "word_hash.h"
+
 #include <fmt/format.h>
 #include <pthread.h>
 
@@ -46,19 +48,10 @@ void ClientState::leave_out(std::span<const std::byte> tally) noexcept {
 
 std::uint64_t ClientState::hash() const noexcept {
   std::uint64_t hash = numbers_.size();
-  const auto add = [&](std::uint64_t word) {
-    hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
-    hash ^= hash >> 29;
-  };
   for (const std::uint64_t number : numbers_) {
-    add(number);
+    hash = mixed(hash, number);
   }
-  for (std::size_t i = 0; i < bytes_.size(); i += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes_.data() + i, std::min<std::size_t>(8, bytes_.size() - i));
-    add(word);
-  }
-  return hash;
+  return mixed(hash, bytes_);
 }
 
 std::string ClientState::difference(const ClientState& other) const {

@@ -6,6 +6,7 @@
 #include "execution.h"
 #include "model_fabric.h"
 #include "mutation.h"
+#include "word_hash.h"
 
 #include <fmt/format.h>
 
@@ -291,9 +292,9 @@ std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/,
 std::uint64_t Execution::state_of_parked() const {
   std::uint64_t hash = arena_.hash();
   for (const Actor& actor : actors_) {
-    hash = hash * 31 + actor.tasks_left;
+    hash = mixed(hash, actor.tasks_left);
     for (const Parked& parked : actor.parked) {
-      hash = hash * 0x9e37'79b9'7f4a'7c15 + parked.state + parked.loop;
+      hash = mixed(mixed(hash, parked.state), parked.loop);
     }
   }
   return hash;
