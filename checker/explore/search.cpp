@@ -1,3 +1,4 @@
+// The search through executions, depth first: paths, their ends, and the choices that are left (source_sets.cpp).
 #include "search.h"
 
 #include "mutation.h"
@@ -5,36 +6,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <random>
 #include <stdexcept>
 
 namespace sidelatch::explore {
 
-using fabric::model::StepKind;
-
 namespace {
 
-constexpr std::uint64_t kLeavesRunAgain = 8;
 constexpr std::uint64_t kRunAgain = 64;
 constexpr std::uint64_t kLeavesWithNodes = 1024;
 constexpr std::uint64_t kNodesAgain = 512;
 constexpr std::uint64_t kEventsOfATask = 500'000;
 
-void set_bit(Before& set, Moment bit) { set[bit / 64] |= std::uint64_t{1} << (bit % 64); }
-
-void include(Before& set, const Before& other) {
-  for (std::size_t i = 0; i < other.size(); ++i) {
-    set[i] |= other[i];
-  }
-}
-
 bool contains(const std::vector<std::shared_ptr<const Event>>& events, const Action& action) {
   return std::ranges::any_of(events, [&](const auto& event) { return event->action == action; });
-}
-
-bool is_load(const Event& event) {
-  return event.action.sort == Action::Sort::machine && event.action.kind == StepKind::load;
 }
 
 }  // namespace
@@ -230,7 +214,7 @@ void Worker::push(const Action& action) {
   ++depth_;
 }
 
-// ---- Events and their races.
+// ---- What happens.
 
 // `enabled_` holds the actions that were enabled before.
 void Worker::make_happen(std::size_t depth, const Action& action) {
@@ -261,128 +245,6 @@ void Worker::make_happen(std::size_t depth, const Action& action) {
     }
   }
   find_order(depth);
-}
-
-void Worker::find_order(std::size_t depth) {
-  Before& before = nodes_[depth]->before;
-  before.assign(depth / 64 + 1, 0);
-  const Event& own = event(depth);
-  std::size_t opened_by = depth;  // rule 8: the store that unlocked the word for this load
-  for (std::size_t i = depth; i-- > 0;) {
-    if (has_bit(before, static_cast<Moment>(i))) {
-      // Skip to the next event that is not known to be before.
-      const std::uint64_t unknown = ~before[i / 64] << (63 - i % 64);
-      i -= unknown == 0 ? i % 64 : static_cast<std::size_t>(std::countl_zero(unknown)) - 1;
-      continue;
-    }
-    const Dependence::Relation relation = dependence_.between(event(i), own, execution_.times());
-    if (relation == Dependence::Relation::independent) {
-      continue;
-    }
-    // All alternatives to a revocation or to the end of a lease are explored anyway.
-    const bool open = event(i).global || event(i).action.sort == Action::Sort::lease;
-    if (reduces() && relation == Dependence::Relation::race && !open) {
-      reverse(i, depth);
-    }
-    if (is_load(own) && opened_by == depth && relation == Dependence::Relation::forced &&
-        event(i).action.sort == Action::Sort::machine && event(i).action.kind == StepKind::store &&
-        event(i).word == own.word && event(i).action.owner != own.action.owner) {
-      opened_by = i;
-    }
-    set_bit(before, static_cast<Moment>(i));
-    include(before, *rows_[i]);
-  }
-  if (reduces() && own.lease_of != Event::kNone) {
-    let_start_later(depth);
-  }
-  if (reduces() && opened_by != depth && !has(Mutation::locks_are_not_reversed)) {
-    for (std::size_t i = opened_by; i-- > 0;) {
-      if (is_load(event(i)) && event(i).action.owner == event(opened_by).action.owner &&
-          event(i).action.index == event(opened_by).action.index) {
-        reverse_lock(i, opened_by, depth);
-        break;
-      }
-    }
-  }
-}
-
-// A lease ends where all who have begun are at rest. Its end comes behind all that they did; but a task that began
-// before could have begun after it, if nobody else has seen anything of its client.
-void Worker::let_start_later(std::size_t lease) {
-  for (std::size_t i = 0; i < lease; ++i) {
-    const Event& start = event(i);
-    if (!start.starts || start.client == event(lease).lease_of) {
-      continue;
-    }
-    const auto is_of_it = [&](const Event& other) {
-      return other.client == start.client || other.initiator == start.client;
-    };
-    bool is_alone = true;
-    for (std::size_t k = i + 1; k < lease && is_alone; ++k) {
-      is_alone = !has_bit(*rows_[k], static_cast<Moment>(i)) || is_of_it(event(k));
-    }
-    if (is_alone) {
-      reverse(i, lease);
-    }
-  }
-}
-
-// What let_start_later() left out may have made the end of the lease possible.
-bool Worker::is_early_lease(const Action& action) {
-  return action.sort == Action::Sort::lease && !execution_.is_enabled(action);
-}
-
-// `second` could happen before `first`. One of the events that may begin the path to that must be a choice there.
-void Worker::reverse(std::size_t first, std::size_t second) {
-  members_.clear();
-  initials_.clear();
-  for (std::size_t k = first + 1; k <= second; ++k) {
-    if (k != second && has_bit(*rows_[k], static_cast<Moment>(first))) {
-      continue;
-    }
-    const Before& row = *rows_[k];
-    const bool initial = std::ranges::none_of(members_, [&](Moment member) { return has_bit(row, member); });
-    members_.push_back(static_cast<Moment>(k));
-    if (initial) {
-      initials_.push_back(event(k).action);
-    }
-  }
-  add_choice(first, initials_);
-}
-
-// An atomic waited until another one unlocked its word. It could have been first if nothing else that it needs follows
-// from the other's load.
-void Worker::reverse_lock(std::size_t holder_load, std::size_t holder_store, std::size_t second) {
-  const Event& own = event(second);
-  for (std::size_t k = holder_load + 1; k < second; ++k) {
-    if (k != holder_store && has_bit(*rows_[k], static_cast<Moment>(holder_load)) &&
-        dependence_.between(event(k), own, execution_.times()) != Dependence::Relation::independent) {
-      return;
-    }
-  }
-  reverse(holder_load, second);
-}
-
-void Worker::add_choice(std::size_t depth, const std::vector<Action>& initials) {
-  if (depth > base_ || (depth == base_ && first_owner_ == nullptr)) {
-    SearchNode& node = *nodes_[depth];
-    if (std::ranges::none_of(initials, [&](const Action& action) { return node.knows(action); })) {
-      node.todo.push_back(initials.front());
-    }
-    return;
-  }
-  const std::shared_ptr<FrozenNode>& frozen = depth == base_                     ? first_owner_
-                                              : frozen_[depth]->owner != nullptr ? frozen_[depth]->owner
-                                                                                 : frozen_[depth];
-  if (std::ranges::any_of(initials, [&](const Action& action) { return frozen->knows(action); })) {
-    return;
-  }
-  for (const Addition& addition : additions_) {
-    if (addition.node == frozen && std::ranges::find(initials, addition.initials.front()) != initials.end()) {
-      return;
-    }
-  }
-  additions_.push_back({frozen, initials});
 }
 
 // ---- Executions.
@@ -634,129 +496,6 @@ void Worker::freeze(TaskResult& result) {
     result.left.push_back(std::move(frozen));
   }
   depth_ = base_;
-}
-
-TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
-  execution_.runs_below(__builtin_frame_address(0));
-  TaskResult result;
-  load({});
-  execution_.begin();
-  std::mt19937_64 random(seed);
-  const bool by_priority = options_->mode == Mode::pct;
-  // PCT: actors have priorities. At a few chosen moments the first actor falls behind all others. The moments' numbers,
-  // not their order in time, decide the order among those that fell behind.
-  std::vector<std::uint64_t> priority;
-  std::vector<std::size_t> changes;
-  for (std::uint32_t i = 0; by_priority && i < options_->priority_changes; ++i) {
-    changes.push_back(random() % usual_length);
-  }
-  const auto priority_of = [&](const Action& action) -> std::uint64_t& {
-    const bool of_client = action.sort != Action::Sort::machine || action.kind == StepKind::drain;
-    const std::size_t group = 2U * action.owner + (of_client ? 1U : 0U);
-    while (priority.size() <= group) {
-      priority.push_back((random() >> 1) | (std::uint64_t{1} << 62));
-    }
-    return priority[group];
-  };
-  // From some moment on, the first client that may crash does so, in the middle of its posts.
-  const std::size_t crash_after = random() % (2 * usual_length);
-  const auto crash = static_cast<std::uint16_t>(1 + random() % 4);
-  bool crashed = false;
-  while (execution_.failure() == nullptr && !execution_.is_void()) {
-    execution_.enabled(enabled_);
-    if (enabled_.empty() || depth_ >= options_->max_events) {
-      break;
-    }
-    Action action = enabled_[random() % enabled_.size()];
-    if (by_priority) {
-      std::uint64_t highest = priority_of(action);
-      for (const Action& other : enabled_) {
-        const std::uint64_t own = priority_of(other);
-        if (own > highest) {
-          action = other;
-          highest = own;
-        }
-      }
-      for (std::size_t i = 0; i < changes.size(); ++i) {
-        if (changes[i] == depth_) {
-          priority_of(action) = i;
-        }
-      }
-    }
-    action.crash = crashed || depth_ < crash_after                    ? std::uint16_t{0}
-                   : execution_.may_never_begin(action) && crash == 1 ? Action::kNeverBegins
-                                                                      : crash;
-    push(action);
-    make_happen(depth_ - 1, action);
-    SearchNode& node = *nodes_[depth_ - 1];
-    node.todo.clear();
-    crashed = crashed || (action.crash != 0 && node.event.may_crash);
-    if (action.crash == Action::kNeverBegins) {
-      continue;
-    }
-    node.event.action.crash =
-        node.event.may_crash ? static_cast<std::uint16_t>(std::min<std::size_t>(action.crash, node.event.posted() + 1))
-                             : std::uint16_t{0};
-  }
-  if (depth_ >= options_->max_events || execution_.is_void()) {
-    extend(result);
-  } else {
-    end_execution(result);
-  }
-  result.events += depth_;
-  return result;
-}
-
-TaskResult Worker::walk(std::uint64_t seed, std::size_t most_events) {
-  execution_.runs_below(__builtin_frame_address(0));
-  execution_.look_closely(true);
-  TaskResult result;
-  leaves_ = kLeavesRunAgain + 1;  // what it finds is run again by the caller
-  load({});
-  execution_.begin();
-  std::mt19937_64 random(seed);
-  constexpr std::size_t kSteady = 24;  // events between changes of pace
-  std::vector<std::uint64_t> pace;
-  const auto pace_of = [&](const Action& action) -> std::uint64_t& {
-    const bool of_client = action.sort != Action::Sort::machine || action.kind == StepKind::drain;
-    const std::size_t group =
-        2U * (of_client ? action.owner : execution_.initiator(action.owner)) + (of_client ? 1U : 0U);
-    while (pace.size() <= group) {
-      pace.push_back(std::uint64_t{1} << (random() % 4 * 3));
-    }
-    return pace[group];
-  };
-  while (execution_.failure() == nullptr) {
-    execution_.enabled(enabled_);
-    if (enabled_.empty() && !execution_.is_void()) {
-      break;
-    }
-    if (depth_ >= most_events || execution_.is_void()) {
-      result.events += depth_;
-      tell_what_was_seen(result);
-      return result;
-    }
-    if (depth_ % kSteady == kSteady - 1 || depth_ > most_events / 2) {
-      pace.clear();
-    }
-    std::uint64_t all = 0;
-    for (const Action& action : enabled_) {
-      all += pace_of(action);
-    }
-    std::uint64_t chosen = random() % all;
-    std::size_t at = 0;
-    for (; chosen >= pace_of(enabled_[at]); ++at) {
-      chosen -= pace_of(enabled_[at]);
-    }
-    const Action action = enabled_[at];
-    push(action);
-    make_happen(depth_ - 1, action);
-    nodes_[depth_ - 1]->todo.clear();
-  }
-  end_execution(result);
-  result.events += depth_;
-  tell_what_was_seen(result);
-  return result;
 }
 
 TaskResult Worker::run_along(const std::vector<Action>& choices, bool to_the_end) {

@@ -23,6 +23,12 @@ namespace sidelatch::explore {
 using Before = std::vector<std::uint64_t>;
 
 inline bool has_bit(const Before& set, Moment bit) { return (set[bit / 64] >> (bit % 64) & 1) != 0; }
+inline void set_bit(Before& set, Moment bit) { set[bit / 64] |= std::uint64_t{1} << (bit % 64); }
+inline void include(Before& set, const Before& other) {
+  for (std::size_t i = 0; i < other.size(); ++i) {
+    set[i] |= other[i];
+  }
+}
 
 /// A state of an execution and the choice made in it.
 struct SearchNode {
@@ -189,8 +195,9 @@ class Worker {
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   bool reduce_;
   std::uint32_t looks_ = 0;
-  std::uint64_t leaves_ = 0;       // ends of executions so far
-  std::uint64_t leaf_memory_ = 0;  // of the last one
+  static constexpr std::uint64_t kLeavesRunAgain = 8;  // the first ones
+  std::uint64_t leaves_ = 0;                           // ends of executions so far
+  std::uint64_t leaf_memory_ = 0;                      // of the last one
   bool leaf_failed_ = false;
   std::shared_ptr<FrozenNode> first_owner_;  // owner of the choices at depth base_, if another task began there
   Dependence dependence_;
