@@ -15,7 +15,6 @@
 namespace sidelatch::explore {
 
 using namespace fabric;
-using model::StepKind;
 
 // An address of the program's heap becomes the number of its block, and its place there.
 std::uint64_t Execution::without_place(std::uint64_t word) const noexcept {
