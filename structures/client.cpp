@@ -143,7 +143,7 @@ Reactor::SleepAwaiter Client::give_way() noexcept {
 Client::Operation::Operation(Client& client) {
   for (const auto& session : client.sessions_) {
     if (session->options().retry.deadline) {
-      sessions_.emplace_back(*session, session->now());
+      sessions_.emplace_back(*session, session->lease_clock());
     }
   }
 }

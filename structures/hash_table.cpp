@@ -280,7 +280,7 @@ Task<Outcome> HashTable::put_perfect(Client& client, std::uint64_t key, std::spa
   const Place place = place_of(key);
   const Object object = arrays_[place.memory_node].at(place.bucket);
   Session& session = client.session(place.memory_node);
-  const Session::Operation operation(session, session.now());
+  const Session::Operation operation(session, session.lease_clock());
   try {
     const bool done = co_await scheme_->update(session, object, [value](std::span<std::byte> payload) {
       std::memcpy(payload.data(), value.data(), value.size());

@@ -132,7 +132,7 @@ Task<Outcome> HashTable::load_chain(Writer& writer, std::span<const Entry> entri
                                     std::vector<std::uint64_t>& overflow) const {
   const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};
   Session& session = writer.session();
-  const Session::Operation operation(session, session.now());
+  const Session::Operation operation(session, session.lease_clock());
   writer.home_guard = co_await latch_bucket(session, writer.home);
   if (!writer.home_guard) {
     co_return Outcome::timed_out;

@@ -27,7 +27,7 @@ Task<void> HashTable::give_back(Client& client, std::size_t memory_node, std::ui
   // The operation has taken effect, so its deadline must not end it. Each attempt has a deadline of its own.
   Session& session = client.session(memory_node);
   for (int attempt = 0; attempt < kAttemptsToGiveBack; ++attempt) {
-    const Session::Operation operation(session, session.now());
+    const Session::Operation operation(session, session.lease_clock());
     const Outcome outcome = co_await pools_[memory_node].give_back(client, overflow);
     if (outcome == Outcome::done) {
       co_return;
@@ -45,7 +45,7 @@ Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint
   }
   Writer writer{.client = &client, .home = place_of(key)};
   Session& session = writer.session();
-  const Session::Operation operation(session, session.now());
+  const Session::Operation operation(session, session.lease_clock());
   std::exception_ptr error;
   Outcome outcome = Outcome::timed_out;
   Attempts attempts(session);

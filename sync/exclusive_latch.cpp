@@ -62,7 +62,7 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
   }
   for (;;) {
     if (session.has_lease()) {
-      hold.since = session.now();
+      hold.since = session.lease_clock();
     }
     hold.word = session.next_word();
     // Readers that probe the latch during a takeover from a dead holder stay counted.

@@ -27,9 +27,9 @@ std::uint64_t FarmLineVersions::highest_version(const ObjectBuffer& buffer, std:
 
 Task<OptimisticScheme::Attempt> FarmLineVersions::try_read(Session& session, Object object,
                                                            const ObjectBuffer& buffer) const {
-  const Time begun = session.now();
+  const Time begun = session.lease_clock();
   co_await session.qp().read(buffer.record(), object.record());
-  const bool in_time = width_ == LineVersion::bits64 || session.now() - begun <= longest_read_;
+  const bool in_time = width_ == LineVersion::bits64 || session.lease_clock() - begun <= longest_read_;
   const ObjectHeader header = header_in_record(buffer);
   if (header.latch != kFree || !in_time) {
     co_return Attempt{false, header};

@@ -59,7 +59,7 @@ void throw_commit_failed(const FabricError& cause, const Hold& hold, bool posted
 
 bool lease_is_over_now(const Hold& hold) {
   const Lease& lease = hold.session->options().lease;
-  return hold.session->now() - hold.since >= lease.length - lease.margin;
+  return hold.session->lease_clock() - hold.since >= lease.length - lease.margin;
 }
 
 void throw_lease_expired(const Hold& hold) {
@@ -67,7 +67,7 @@ void throw_lease_expired(const Hold& hold) {
   throw LatchError(LatchError::Kind::lease_expired,
                    fmt::format("the latch at {:#x} was held for {:g} ns, and its lease allows {:g}: nothing was "
                                "written, and the session holds it no more; latch it again",
-                               hold.object.latch().address.value, to_ns(hold.session->now() - hold.since),
+                               hold.object.latch().address.value, to_ns(hold.session->lease_clock() - hold.since),
                                to_ns(lease.length - lease.margin)));
 }
 

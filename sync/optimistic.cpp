@@ -103,7 +103,7 @@ Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object,
     co_await attempts.pause();
   }
   for (;;) {
-    const Time asked = session.has_lease() ? session.now() : Time{};
+    const Time asked = session.has_lease() ? session.lease_clock() : Time{};
     const Attempt attempt = co_await try_read(session, object, hold.buffer);
     if (attempt.accepted) {
       hold.version = attempt.header.version;

@@ -86,7 +86,7 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
   }
   for (;;) {
     const WorkRequest count_in = fetch_add(object.latch(), kOneReader);
-    const Time asked = session.has_lease() ? session.now() : Time{};
+    const Time asked = session.has_lease() ? session.lease_clock() : Time{};
     std::uint64_t seen = 0;
     const std::uint64_t posted = qp.posted_so_far();
     hold.word = kOneReader;

@@ -100,7 +100,7 @@ std::uint64_t Session::random() noexcept {
 
 void Attempts::mark_begin(const std::source_location& place, bool forgets) noexcept {
   if (session_->options().retry.deadline) {
-    began_ = session_->operation_began_.value_or(session_->now());
+    began_ = session_->operation_began_.value_or(session_->lease_clock());
   }
   Reactor& reactor = session_->qp().reactor();
   loop_ = reactor.explores() ? reactor.begin_loop(place, forgets) : Reactor::kNoLoop;
@@ -112,7 +112,7 @@ bool Attempts::expired() noexcept {
   session_->qp().count_retry();
   const bool over = retry.deadline && session_->now() - began_ >= *retry.deadline;
   session_->tally().deadlines += over ? 1 : 0;
-  return over || (session_->brief_until_ && session_->now() >= *session_->brief_until_);
+  return over || (session_->brief_until_ && session_->lease_clock() >= *session_->brief_until_);
 }
 
 void Attempts::count() noexcept {
@@ -141,7 +141,7 @@ Reactor::SleepAwaiter Attempts::pause() noexcept {
     wait = std::min(wait, began_ + *retry.deadline - session_->now());
   }
   if (session_->brief_until_) {
-    wait = std::min(wait, *session_->brief_until_ - session_->now());
+    wait = std::min(wait, *session_->brief_until_ - session_->lease_clock());
   }
   return session_->qp().reactor().retry(loop_, wait);
 }
@@ -155,7 +155,7 @@ bool LeaseWatch::expired(std::uint64_t word, Time asked) noexcept {
   const std::uint64_t holder = holder_of(word);
   if (holder != holder_) {
     holder_ = holder;
-    since_ = session_->now();
+    since_ = session_->lease_clock();
     return false;
   }
   return asked - since_ >= length;
@@ -164,7 +164,7 @@ bool LeaseWatch::expired(std::uint64_t word, Time asked) noexcept {
 Session::Brief::Brief(Session& session) noexcept : session_(&session), outer_(session.brief_until_) {
   constexpr int kPart = 8;
   if (session.has_lease()) {
-    const Time until = session.now() + session.options().lease.length / kPart;
+    const Time until = session.lease_clock() + session.options().lease.length / kPart;
     session.brief_until_ = outer_ ? std::min(*outer_, until) : until;
   }
 }

@@ -69,7 +69,7 @@ Task<ExclusiveGuard> SwitchLatch::do_latch(Session& session, Object object, std:
   }
   for (;;) {
     if (session.has_lease()) {
-      hold.since = session.now();
+      hold.since = session.lease_clock();
     }
     hold.word = expanded_word(compact_word(session.next_word()));
     const std::uint64_t posted = latches.posted_so_far();

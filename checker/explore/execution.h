@@ -147,6 +147,8 @@ class Execution final : public World {
   /// their clocks alone.
   [[nodiscard]] bool reads_clock() const noexcept { return clock_read_; }
   void compare_clock() noexcept { compares_clock_ = true; }
+  /// Whether a client has ever asked what time it is after it has waited. Then it may end a wait by itself.
+  [[nodiscard]] bool asks_time() const noexcept { return asks_time_; }
   /// Whether the program has ever revoked a queue pair. Then order_revocations() is needed: else results are
   /// delivered and requests complete before anything else, and no revocation comes between.
   [[nodiscard]] bool revokes() const noexcept { return revokes_; }
@@ -339,6 +341,7 @@ class Execution final : public World {
     Moment last_post = 0;
     Moment last_retry = 0;
     fabric::Time clock{};
+    bool has_waited = false;  // for more than a sleep
   };
   struct QueuePairPart {
     ModelQueuePair* queue_pair = nullptr;
@@ -552,6 +555,7 @@ class Execution final : public World {
   std::uint64_t on_sleep(fabric::Duration duration, fabric::Waiter& waiter);
   std::uint64_t go_on_later(Step::What what, fabric::Waiter& waiter);
   [[nodiscard]] fabric::Time now() const;
+  [[nodiscard]] fabric::Time lease_clock() const;
 
   Program program_;
   fabric::model::Machine machine_;
@@ -569,6 +573,7 @@ class Execution final : public World {
   std::vector<const Suspended*> by_slot_;
   Step::What last_what_ = Step::What::start;  // of the last step of a client
   mutable bool clock_read_ = false;
+  mutable bool asks_time_ = false;
   bool compares_clock_ = false;
   bool revokes_ = false;
   bool orders_revocations_ = false;

@@ -210,6 +210,7 @@ void Execution::show_message(std::uint16_t qp) {
     arrival.immediate = request.immediate;
   }
   ++actors_[queue_pairs_[qp].target].changes;  // an attempt in which a message came cannot be left out
+  actors_[queue_pairs_[qp].target].has_waited = true;
   const Zone::Use own(nullptr);
   static_cast<void>(receiver->receives()->take_buffer());
   receiver->receives()->fill(arrival);
@@ -235,6 +236,7 @@ void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
   ModelQueuePair& queue_pair = *queue_pairs_[qp].queue_pair;
   set_may_crash(queue_pairs_[qp].actor);  // a chain that waits for room may be posted
   watch(queue_pairs_[qp].actor);          // the old values of a chain may go where others look
+  actors_[queue_pairs_[qp].actor].has_waited = true;
   sequence += first_request_number(qp);
   if (failed) {
     if (queue_pair.state() == QueuePair::State::ready && sequence > queue_pair.completed_so_far()) {

@@ -224,6 +224,7 @@ std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/,
   note_changed_objects(of);
   Actor& actor = actors_[of];
   actor.last_retry = moment_;
+  actor.has_waited = true;
   Loop& loop = actor.loops[number - 1];
   if (by_states_) {
     return on_retry_by_states(actor, loop, waiter);

@@ -27,7 +27,23 @@ bool writes(const WorkRequest& request) { return is_write(request.opcode) || is_
 
 }  // namespace
 
+// How long anything but a sleep takes is not explored. Where a client may crash, time is that of its lease: there is a
+// rule for that.
 Time Execution::now() const {
+  const bool has_waited = running_ != Event::kNone && actors_[running_].has_waited;
+  if (has_waited && std::ranges::none_of(actors_, &Actor::can_crash)) {
+    asks_time_ = true;
+    if (!blind_spot_) {
+      const Zone::Use own(nullptr);
+      note_blind_spot(
+          fmt::format("{}, which asks what time it is after it has waited (how long a wait takes is not explored),",
+                      actors_[running_].name));
+    }
+  }
+  return lease_clock();
+}
+
+Time Execution::lease_clock() const {
   clock_read_ = true;
   return running_ == Event::kNone ? Time{} : actors_[running_].clock;
 }

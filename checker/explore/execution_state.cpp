@@ -260,6 +260,7 @@ void Execution::append_state(std::vector<std::uint64_t>& out) {
     out.push_back(actor.tag);
     if (compares_clock_ && !has(Mutation::clock_left_out)) {
       out.push_back(static_cast<std::uint64_t>(actor.clock.count()));
+      out.push_back(actor.has_waited ? 1 : 0);
     }
     by_slot_.clear();
     for (const Suspended& suspended : actor.suspended) {

@@ -345,6 +345,7 @@ void Execution::on_access(std::uint16_t of, Cpu::Access& access) {
     throw std::logic_error(fmt::format("a task of {} used the CPU of {}: each task has that of its own node or thread",
                                        running_ == Event::kNone ? "nobody" : actors_[running_].name, actor.name));
   }
+  actor.has_waited = true;
   suspend_next(actor, Step::What::access).access = &access;
   event_->suspensions.push_back({of, actor.suspended.back().number});
 }

@@ -23,6 +23,7 @@ class ModelReactor final : public fabric::Reactor {
   ~ModelReactor() override { destroy_spawned(); }
 
   [[nodiscard]] fabric::Time now() const override { return execution_->now(); }
+  [[nodiscard]] fabric::Time lease_clock() const override { return execution_->lease_clock(); }
   using Reactor::has_ready;
   /// Those behind a post may have to wait for a step of their own.
   void resume_ready() {

@@ -309,8 +309,8 @@ void Worker::end_judged(TaskResult& result) {
     if (execution_.has_parked()) {
       events_.resize(depth_);
       rows_.resize(depth_);
-      const bool livelock =
-          execution_.judges_liveness() && execution_.is_livelock(PathOrder(execution_, events_, rows_));
+      const bool livelock = execution_.judges_liveness() && !execution_.asks_time() &&  // then they may give up
+                            execution_.is_livelock(PathOrder(execution_, events_, rows_));
       execution_.run_tail(&tail);
       if (livelock && execution_.failure() == nullptr) {
         // Each can make progress alone, but together they may not.
@@ -320,8 +320,10 @@ void Worker::end_judged(TaskResult& result) {
         failure.at_end = true;
         record(result, failure, {});
       }
-      if (execution_.failure() == nullptr && execution_.has_parked() && !execution_.is_cut()) {
-        // They wait for a client that has crashed, for ever.
+      // They wait for a client that has crashed, for ever. Or they have ended because so much time has passed: no other
+      // execution ends as this one.
+      const bool is_an_end = execution_.has_parked() || execution_.asks_time();
+      if (execution_.failure() == nullptr && is_an_end && !execution_.is_cut()) {
         execution_.judge(PathOrder(execution_, events_, rows_));
         ++result.judged;
       }

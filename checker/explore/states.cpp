@@ -485,7 +485,9 @@ std::optional<Found> StateSearch::endless() {
   leaving_.resize(nodes_.size(), Leaving::unknown);
   edges_begin_.resize(nodes_.size() + 1, edges_.size());
   const std::optional<Endless> endless = find_endless(edges_begin_, edges_, leaving_);
-  if (!endless || has(Mutation::nobody_is_stuck)) {
+  const bool may_give_up =
+      std::ranges::any_of(hands_, [](const auto& hand) { return hand != nullptr && hand->execution.asks_time(); });
+  if (!endless || may_give_up || has(Mutation::nobody_is_stuck)) {
     return std::nullopt;
   }
   const auto went_first = [&](std::uint32_t state) { return leaving_[state] == Leaving::first; };

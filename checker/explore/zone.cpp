@@ -283,9 +283,11 @@ Zone::Use::~Use() {
 
 // ---- Looking.
 
+// The end of a block leads to it, as a pointer to its elements that counts down from there. It is no place of another
+// block: that one's header comes first.
 std::uint32_t Zone::index_at(const void* address) const noexcept {
   const auto offset = reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(base_);
-  if (offset >= used_) {
+  if (offset > used_) {
     return kNone;
   }
   const auto after = std::ranges::upper_bound(blocks_, offset, {}, &Block::offset);
@@ -293,8 +295,8 @@ std::uint32_t Zone::index_at(const void* address) const noexcept {
     return kNone;
   }
   const Block& block = *std::prev(after);
-  return block.live && offset < block.offset + block.bytes ? static_cast<std::uint32_t>(after - blocks_.begin() - 1)
-                                                           : kNone;
+  return block.live && offset <= block.offset + block.bytes ? static_cast<std::uint32_t>(after - blocks_.begin() - 1)
+                                                            : kNone;
 }
 
 void Zone::fix_live_blocks() noexcept {
@@ -308,7 +310,6 @@ Zone::View Zone::view(std::uint32_t number) const noexcept {
   return block.live ? View{number, block.offset, block.bytes, block.fixed} : View{};
 }
 
-// The end of a block is no place of another one: its header comes first.
 Zone::View Zone::view_at(std::uintptr_t address) const noexcept {
   const std::uint64_t offset = address - reinterpret_cast<std::uintptr_t>(base_);
   const auto after = std::ranges::upper_bound(blocks_, offset, {}, &Block::offset);

@@ -127,6 +127,8 @@ class Session {
   [[nodiscard]] SessionCounters& tally() noexcept { return counters_; }
   [[nodiscard]] bool has_lease() const noexcept { return options_.lease.length != fabric::Duration::zero(); }
   [[nodiscard]] fabric::Time now() const { return qp_->reactor().now(); }
+  /// For schemes: Reactor::lease_clock().
+  [[nodiscard]] fabric::Time lease_clock() const { return qp_->reactor().lease_clock(); }
   /// Whether the deadline of the operation under way (see Operation) has passed.
   [[nodiscard]] bool deadline_passed() const {
     return options_.retry.deadline && operation_began_ && now() - *operation_began_ >= *options_.retry.deadline;

@@ -229,13 +229,10 @@ TEST(Loops, ATaskThatPostsForEverNeverEnds) {
 }
 
 // Only the client's own sleep advances its time.
-Task<void> look_at_the_clock(Client* client, Store* store) {
+Task<void> look_at_the_clock(Client* client, Store* /*store*/) {
   fabric::Reactor& reactor = client->qp->reactor();
   const fabric::Time before = reactor.now();
-  co_await client->qp->read(client->word(0), store->word(0));
-  const fabric::Time after_read = reactor.now();
   co_await reactor.sleep(fabric::from_ns(250));
-  client->world->require(after_read == before, "time passed");
   client->world->require(reactor.now() == before + fabric::from_ns(250), "time did not pass");
 }
 

@@ -20,8 +20,11 @@ namespace {
 using namespace fabric;
 using fabric::model::Preset;
 
+// The searches themselves have to find it, and not executions by chance.
 Verdict verdict_of(const Program& program, Preset preset = Preset::observed) {
-  return check(program, {.rules = fabric::model::rules_of(preset), .max_executions = 200'000, .threads = 1});
+  Options options{.rules = fabric::model::rules_of(preset), .max_executions = 200'000, .threads = 1};
+  options.walks = 0;
+  return check(program, options);
 }
 
 void put(Store& store, std::uint64_t line, std::uint64_t word) {
@@ -81,7 +84,7 @@ TEST(HiddenKnowledge, ACpuThreadThatLooksByAPointerSeesAWriteInParts) {
 
 // ---- A loop that counts its attempts, somewhere.
 
-enum class Place : std::uint8_t { frame, registered_pointer, posted, completed, after_a_session, ring };
+enum class Place : std::uint8_t { frame, registered_pointer, posted, completed, after_a_session, ring, before_the_end };
 
 Task<void> raise_flag(Client* client, Store* store) {
   client->set(0, 1);
@@ -96,6 +99,8 @@ struct Counting {
   BufferRing* ring = nullptr;
 };
 
+constexpr std::size_t kBlockBytes = 64;
+
 std::uint64_t& counter_at(std::byte* at) { return *reinterpret_cast<std::uint64_t*>(at); }
 
 Task<void> count_attempts(Counting how) {
@@ -104,7 +109,11 @@ Task<void> count_attempts(Counting how) {
   std::uint64_t in_frame = 0;
   std::uint64_t first = 0;
   std::byte* block = nullptr;
-  if (how.place == Place::registered_pointer) {
+  std::byte* end = nullptr;  // of a block to which nothing else leads
+  if (how.place == Place::before_the_end) {
+    end = static_cast<std::byte*>(::operator new(kBlockBytes)) + kBlockBytes;
+    std::memset(end - kBlockBytes, 0, kBlockBytes);
+  } else if (how.place == Place::registered_pointer) {
     std::byte* const heap = static_cast<std::byte*>(::operator new(8));
     std::memset(heap, 0, 8);
     std::memcpy(saved, &heap, sizeof heap);
@@ -149,6 +158,9 @@ Task<void> count_attempts(Counting how) {
       case Place::after_a_session:
         count = ++counter_at(block + how.offset);
         break;
+      case Place::before_the_end:
+        count = ++counter_at(end - 8);
+        break;
       case Place::ring: {
         const RingBuffer buffer = co_await how.ring->acquire();
         count = ++counter_at(buffer.span().data);
@@ -164,6 +176,7 @@ Task<void> count_attempts(Counting how) {
     std::memcpy(&heap, saved, sizeof heap);
     ::operator delete(heap);
   }
+  ::operator delete(end == nullptr ? nullptr : end - kBlockBytes);
   ::operator delete(block);
 }
 
@@ -179,7 +192,8 @@ Program counting(Place place, std::size_t offset = 0) {
 }
 
 TEST(HiddenKnowledge, AttemptsThatAreCountedAnywhereAreNotLeftOut) {
-  for (const Place place : {Place::frame, Place::registered_pointer, Place::posted, Place::completed, Place::ring}) {
+  for (const Place place :
+       {Place::frame, Place::registered_pointer, Place::posted, Place::completed, Place::ring, Place::before_the_end}) {
     const Verdict verdict = verdict_of(counting(place));
     EXPECT_EQ(verdict.outcome, Outcome::broken) << static_cast<int>(place) << to_text(verdict);
   }
