@@ -20,9 +20,9 @@
 // at_end() compares with Order::before. A queue pair is used by its own client's tasks, and lives until its requests
 // are done. docs/explorer.md, "What a program promises", says what is checked.
 //
-// Time does not pass, except for a task that sleeps: now() is the sum of what the calling client has slept. Who asks for
-// it after another wait makes the verdict `bounded`, as long as no client may crash. Retry loops
-// should announce themselves (with sync::Attempts, or Reactor::begin_retries and retry). One that does not costs time.
+// Time does not pass, except for a task that sleeps: now() is the sum of what the calling client has slept. Who asks
+// for it after another wait makes the verdict `bounded`, as long as no client may crash. Retry loops should announce
+// themselves (with sync::Attempts, or Reactor::begin_retries and retry). One that does not costs time.
 //
 // Thread-safety: a world belongs to one thread; the explorer makes one for each of its threads.
 #pragma once
