@@ -129,6 +129,9 @@ void Lowering::declare(const ast::Declaration& declaration) {
     }
     case DeclarationKind::instance:
       if (declaration.name == "main") {
+        if (main_ != nullptr) {
+          fail(declaration.at, "'main' is declared twice");
+        }
         main_ = &declaration;
         return;
       }

@@ -153,7 +153,11 @@ Object* Lowering::table(const ast::Declaration& declaration, const std::string& 
   info.constant_entries = source.constant_entries;
   table_entries(source, *object, info, types);
   if (source.size != nullptr) {
-    info.size = static_cast<std::size_t>(constant_number(*source.size).magnitude);
+    const Number size = constant_number(*source.size);
+    if (size.negative) {
+      fail(source.size->at, "the size of a table is a number of entries");
+    }
+    info.size = static_cast<std::size_t>(size.magnitude);
   }
   table_properties(source, *object, made);
   add_table(*object, std::move(made), std::move(info));

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+#include <string>
 #include <utility>
 
 namespace sidelatch::p4::ast {
@@ -498,6 +500,7 @@ class DeclarationParser : public ExpressionParser {
     declare_value(made->name);
     made->table = std::make_shared<Table>();
     expect("{");
+    std::set<std::string> properties;
     while (!take("}")) {
       static_cast<void>(annotations());
       bool is_constant = false;
@@ -506,6 +509,9 @@ class DeclarationParser : public ExpressionParser {
         next();
       }
       const Token property = expect_name("a property of the table");
+      if (!properties.insert(property.text).second) {
+        fail(property.at, "the table has '" + property.text + "' twice");
+      }
       expect("=");
       if (property.text == "key") {
         keys(*made->table);

@@ -57,6 +57,11 @@ TEST(Refused, AnErrorNamesItsPlaceAndShowsIt) {
             "t.p4:13:2: error: unsupported: a width of 129 bits; at most 128\n\tint<129> v;\n\t^");
 }
 
+TEST(Refused, ASecondMain) {
+  EXPECT_THAT(error_of(program({}) + "V1Switch(P(), V(), I(), E(), V(), D()) main;\n"),
+              StartsWith("t.p4:17:40: error: 'main' is declared twice"));
+}
+
 TEST(Refused, AnErrorInAMacroIsWhereItIsUsed) {
   EXPECT_THAT(error_of(program({.top = "#define TWICE(x) (x + x.y)", .body = "h.x.a = TWICE(h.x.b);"})),
               StartsWith("t.p4:13:9: error: "));
@@ -284,6 +289,15 @@ INSTANTIATE_TEST_SUITE_P(
         {"SliceWithoutWidth", {.body = "h.x.a[0+:0] = 1;"}, "[0 +: 0] has no bits"},
         {"ListType", {.body = "list<bit<8>> x = { 1 };"}, "unsupported: the type list<T>"},
         {"LookaheadOfStack", {.state = "x_t[2] y = b.lookahead<x_t[2]>();"}, "unsupported: lookahead of a stack"},
+        {"TableWithTwoKeys",
+         {.locals = "table t { key = { h.x.a: exact; } key = { h.x.b: exact; } actions = { NoAction; } }"},
+         "the table has 'key' twice"},
+        {"TableWithTwoDefaults",
+         {.locals = "table t { actions = { NoAction; } default_action = NoAction; const default_action = NoAction; }"},
+         "the table has 'default_action' twice"},
+        {"TableOfNegativeSize",
+         {.locals = "table t { key = { h.x.a: exact; } actions = { NoAction; } size = -1; }", .body = "t.apply();"},
+         "the size of a table is a number of entries"},
         {"ConstructorAmongExpressions",
          {.top = "control Q() { apply {} }", .body = "h.x.a = Q();"},
          "unsupported: a constructor among expressions"},
