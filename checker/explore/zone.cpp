@@ -311,15 +311,8 @@ Zone::View Zone::view(std::uint32_t number) const noexcept {
 }
 
 Zone::View Zone::view_at(std::uintptr_t address) const noexcept {
-  const std::uint64_t offset = address - reinterpret_cast<std::uintptr_t>(base_);
-  const auto after = std::ranges::upper_bound(blocks_, offset, {}, &Block::offset);
-  if (after == blocks_.begin()) {
-    return {};
-  }
-  const Block& block = *std::prev(after);
-  return block.live && offset <= block.offset + block.bytes
-             ? view(static_cast<std::uint32_t>(after - blocks_.begin() - 1))
-             : View{};
+  const std::uint32_t index = index_at(base_ + (address - reinterpret_cast<std::uintptr_t>(base_)));
+  return index == kNone ? View{} : view(index);
 }
 
 std::span<const std::byte> Zone::block_at(const void* address) const noexcept {
