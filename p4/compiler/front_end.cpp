@@ -24,14 +24,17 @@ auto with_program(const std::string& text, const std::string& name, const Compil
   Sources sources;
   try {
     const std::uint32_t file = sources.add(name, text);
-    const ast::Program program = ast::parse(preprocess(sources, file, {options.include_folders, options.macros}));
+    std::vector<Warning> warnings;
+    const ast::Program program =
+        ast::parse(preprocess(sources, file, {options.include_folders, options.macros, &warnings}));
     Lowering lowering(program);
     ir::Program made = lowering.run();
     made.info.name = name;
     for (std::uint32_t i = 0; i < sources.count(); ++i) {
       made.files.push_back(sources.name(i));
     }
-    for (const Warning& warning : lowering.warnings()) {
+    warnings.insert(warnings.end(), lowering.warnings().begin(), lowering.warnings().end());
+    for (const Warning& warning : warnings) {
       if (options.warnings != nullptr) {
         options.warnings->push_back(sources.describe(warning.at, "warning", warning.message));
       }

@@ -27,16 +27,15 @@ class Lexer {
 
   std::vector<Token> run() {
     std::vector<Token> tokens;
-    bool adjacent = false;
     while (true) {
-      const std::size_t before = position_;
+      spaced_ = false;
       skip_space();
-      adjacent = before == position_ && !tokens.empty();
       if (position_ >= text_.size()) {
         return tokens;
       }
       Token token = next();
-      token.adjacent = adjacent;
+      token.adjacent = !spaced_ && !tokens.empty();
+      token.spaced = spaced_;
       token.starts_line = line_start_;
       line_start_ = false;
       tokens.push_back(std::move(token));
@@ -62,34 +61,39 @@ class Lexer {
     return peek() == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'));
   }
 
+  void join_lines() {
+    while (joins_lines()) {
+      while (peek() != '\n') {
+        step();
+      }
+      step();
+    }
+  }
+
   void skip_space() {
     while (position_ < text_.size()) {
+      join_lines();
       const char c = peek();
+      if (position_ >= text_.size()) {
+        return;
+      }
       if (c == '\n') {
         line_start_ = true;
         step();
       } else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v') {
         step();
-      } else if (joins_lines()) {
-        while (peek() != '\n') {
-          step();
-        }
-        step();
       } else if (c == '/' && peek(1) == '/') {
         // Lines are joined before comments are taken out.
         while (position_ < text_.size() && peek() != '\n') {
-          if (joins_lines()) {
-            while (peek() != '\n') {
-              step();
-            }
-          }
           step();
+          join_lines();
         }
       } else if (c == '/' && peek(1) == '*') {
         skip_comment();
       } else {
         return;
       }
+      spaced_ = true;
     }
   }
 
@@ -130,6 +134,7 @@ class Lexer {
     while (position_ < text_.size() && condition(peek())) {
       token.text += peek();
       step();
+      join_lines();
     }
   }
 
@@ -145,6 +150,7 @@ class Lexer {
     token.kind = TokenKind::string;
     const bool has_lines = may_have_lines();
     step();
+    join_lines();
     while (peek() != '"') {
       if (position_ >= text_.size() || (peek() == '\n' && !has_lines)) {
         token.kind = TokenKind::wrong;
@@ -156,6 +162,7 @@ class Lexer {
       }
       token.text += peek();
       step();
+      join_lines();
     }
     step();
   }
@@ -185,6 +192,7 @@ class Lexer {
   std::size_t position_ = 0;
   Location at_;
   bool line_start_ = true;
+  bool spaced_ = false;
 };
 
 }  // namespace
@@ -197,6 +205,14 @@ std::string wrong_token(const Token& token) {
 
 std::vector<Token> tokenize(const Sources& sources, std::uint32_t file) {
   return Lexer(sources.text(file), file).run();
+}
+
+std::vector<Token> tokenize(std::string_view text, Location at) {
+  std::vector<Token> tokens = Lexer(text, at.file).run();
+  for (Token& token : tokens) {
+    token.at = at;
+  }
+  return tokens;
 }
 
 }  // namespace sidelatch::p4

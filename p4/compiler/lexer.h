@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sidelatch::p4 {
@@ -18,8 +19,13 @@ struct Token {
   /// The characters; of a string, those between the quotes.
   std::string text;
   Location at;
-  /// Nothing lies between this token and the one before it. Two adjacent '>' are a shift, or end two type arguments.
+  /// This token follows the one before it in the text, and nothing lies between them. Two adjacent '>' are a shift, or
+  /// end two type arguments.
   bool adjacent = false;
+  /// White space or a comment lies before it.
+  bool spaced = false;
+  /// The name of a macro that is not replaced, because it comes of this macro.
+  bool is_final = false;
   /// The first of its line.
   bool starts_line = false;
 
@@ -30,6 +36,9 @@ struct Token {
 /// The tokens of a whole file, without an end token. Comments are left out; a backslash at the end of a line joins it
 /// with the next one. Throws Failure for a comment that does not end.
 [[nodiscard]] std::vector<Token> tokenize(const Sources& sources, std::uint32_t file);
+
+/// The same of other text. Every token has the place `at`.
+[[nodiscard]] std::vector<Token> tokenize(std::string_view text, Location at);
 
 /// What is wrong with a token of kind `wrong`.
 [[nodiscard]] std::string wrong_token(const Token& token);

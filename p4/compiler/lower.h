@@ -115,11 +115,6 @@ struct Scope {
   std::size_t sees = std::numeric_limits<std::size_t>::max();  // of the program's declarations those up to this one
 };
 
-struct Warning {
-  Location at;
-  std::string message;
-};
-
 class Lowering {
  public:
   explicit Lowering(const ast::Program& program);

@@ -1,5 +1,5 @@
-// The C preprocessor, as far as P4_16 demands it: #include, #define (with and without parameters), #undef, #if and its
-// kin, #error, #warning; #pragma and #line are ignored. Source: the P4_16 language specification, "Preprocessing".
+// The C preprocessor. P4_16 demands a part of it; this is all that C17 has, but for #line and _Pragma, which are
+// ignored or unknown. Sources: the P4_16 language specification, "Preprocessing"; ISO C17, 6.10.
 #pragma once
 
 #include "lexer.h"
@@ -17,6 +17,8 @@ struct PreprocessOptions {
   std::vector<std::filesystem::path> include_folders;
   /// Macros without parameters, from -D NAME=TEXT.
   std::map<std::string, std::string> macros;
+  /// Where warnings are appended, if anywhere.
+  std::vector<Warning>* warnings = nullptr;
 };
 
 /// The tokens of a program, ending with an end token. <core.p4> and <v1model.p4> are built in. Tokens of a macro have

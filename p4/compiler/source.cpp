@@ -7,6 +7,9 @@
 namespace sidelatch::p4 {
 
 std::uint32_t Sources::add(std::string name, std::string text) {
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    text.erase(0, 3);
+  }
   files_.push_back({std::move(name), std::move(text)});
   return static_cast<std::uint32_t>(files_.size() - 1);
 }

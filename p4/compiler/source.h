@@ -22,12 +22,17 @@ struct Failure {
   std::string message;
 };
 
+struct Warning {
+  Location at;
+  std::string message;
+};
+
 [[noreturn]] inline void fail(Location at, std::string message) { throw Failure{at, std::move(message)}; }
 [[noreturn]] inline void unsupported(Location at, const std::string& what) { fail(at, "unsupported: " + what); }
 
 class Sources {
  public:
-  /// Returns the number of the file.
+  /// Returns the number of the file. A byte order mark of UTF-8 is no part of its text.
   std::uint32_t add(std::string name, std::string text);
   [[nodiscard]] const std::string& name(std::uint32_t file) const { return files_[file].name; }
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(files_.size()); }
