@@ -172,6 +172,7 @@ int run(const Arguments& arguments) {
   }
   options.capture = arguments.pcap;
   options.icrc = !arguments.no_icrc;
+  options.inputs = {arguments.program, arguments.control};
   return Session(arguments, compile_p4(arguments), options).run();
 }
 

@@ -52,12 +52,6 @@ std::unique_ptr<roce::Wire> open_link(const PortOptions& port, std::string_view 
   return roce::open_link_port(options);
 }
 
-std::unique_ptr<roce::PcapPort> open_pcap(std::string_view rest) {
-  const std::size_t comma = rest.find(',');
-  return std::make_unique<roce::PcapPort>(roce::PcapPortOptions{
-      .in = rest.substr(0, comma), .out = comma == std::string_view::npos ? "" : rest.substr(comma + 1)});
-}
-
 }  // namespace
 
 PortOptions parse_port(const std::string& text) {
@@ -70,6 +64,16 @@ PortOptions parse_port(const std::string& text) {
     throw std::invalid_argument(fmt::format("the port \"{}\": ports have the numbers 0 to {}", text, kMostPorts - 1));
   }
   return {.number = *number, .wire = text.substr(equals + 1)};
+}
+
+std::optional<PcapFiles> pcap_files(const PortOptions& port) {
+  constexpr std::string_view kKind = "pcap:";
+  if (!port.wire.starts_with(kKind)) {
+    return std::nullopt;
+  }
+  const std::string rest = port.wire.substr(kKind.size());
+  const std::size_t comma = rest.find(',');
+  return PcapFiles{.in = rest.substr(0, comma), .out = comma == std::string::npos ? "" : rest.substr(comma + 1)};
 }
 
 OpenedPort open_port(const PortOptions& port) {
@@ -92,8 +96,8 @@ OpenedPort open_port(const PortOptions& port) {
   if (kind == "interface") {
     return {roce::open_packet_port({.interface = std::string(rest)}), nullptr};
   }
-  if (kind == "pcap") {
-    auto pcap = open_pcap(rest);
+  if (const std::optional<PcapFiles> captures = pcap_files(port)) {
+    auto pcap = std::make_unique<roce::PcapPort>(roce::PcapPortOptions{.in = captures->in, .out = captures->out});
     roce::PcapPort* const same = pcap.get();
     return {std::move(pcap), same};
   }

@@ -1,6 +1,7 @@
 #include <sidelatch/p4/wired_switch.h>
 
 #include "common/file_descriptor.h"
+#include "p4/ports/capture_files.h"
 #include "p4/ports/open_port.h"
 #include "roce/wire/pcap_file.h"
 #include "roce/wire/spin_time.h"
@@ -155,6 +156,7 @@ struct WiredSwitch::Idle {
 WiredSwitch::WiredSwitch(std::shared_ptr<const Program> program, const WiredSwitchOptions& options)
     : ports_(options.ports), idle_(std::make_unique<Idle>()) {
   check_ports(ports_);
+  check_capture_files(options);
   check_chance("loss", options.faults.loss);
   check_chance("duplication", options.faults.duplication);
   check_chance("reordering", options.faults.reordering);

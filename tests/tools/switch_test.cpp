@@ -170,6 +170,7 @@ TEST_F(SwitchProgram, AControlFileIsReadAgainWholeOrNotAtAll) {
 TEST_F(SwitchProgram, WrongInputIsOneSentenceAndStatusTwo) {
   write("control.json", R"({"tables": {"switching": {"entries": [{"keys": ["0x1ffffffffffff"], "action": "drop"}]}}})");
   write("unknown.json", R"({"tables": {"swatching": {}}})");
+  write("empty.json", "{}");
   write("port.json", R"({"multicast": {"1": [7]}})");
   struct Wrong {
     std::vector<std::string> arguments;
@@ -186,6 +187,9 @@ TEST_F(SwitchProgram, WrongInputIsOneSentenceAndStatusTwo) {
            {{"--port", shm(1), "--control", in("unknown.json")}, "no table named swatching; there are: In."},
            {{"--port", shm(1), "--control", in("port.json")}, "the switch has no port 7; it has 1"},
            {{"--port", "1=pcap:" + in("none.pcap")}, "none.pcap"},
+           {{"--port", "1=pcap:" + in("some.pcap") + "," + in("some.pcap")}, "these are one file"},
+           {{"--port", shm(1), "--control", in("empty.json"), "--pcap", in("empty.json")},
+            "empty.json is read before the switch begins"},
            {{"--port", shm(1), "--loss", "2"}, "loss is 2: a chance is a number from 0 to 1"}}) {
     EXPECT_EQ(run(wrong.arguments), 2) << wrong.text;
     EXPECT_THAT(read("err"), HasSubstr(wrong.text));

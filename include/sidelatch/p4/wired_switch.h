@@ -59,6 +59,8 @@ struct WiredSwitchOptions {
   FaultRates faults{};
   /// Every packet is written to this file as it arrives and again as it leaves, before injected faults. Empty: none.
   std::filesystem::path capture{};
+  /// Files that neither this capture nor that of a port may overwrite, beside those that ports read.
+  std::vector<std::filesystem::path> inputs{};
 };
 
 struct PortCounters {
