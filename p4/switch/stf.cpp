@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,6 +25,27 @@ constexpr std::size_t kMostSteps = 100'000;
 // Packets are this long apart, in nanoseconds: a program may compare times, and 0 means never to many.
 constexpr std::uint64_t kFirstPacket = 1'000'000'000;
 constexpr std::uint64_t kBetweenPackets = 1'000'000;
+
+bool is_condition(std::string_view text) {
+  constexpr std::array<std::string_view, 6> kConditions{"==", "!=", "<", "<=", ">", ">="};
+  return std::find(kConditions.begin(), kConditions.end(), text) != kConditions.end();
+}
+
+// The most words that follow a command. Commands that are not here take any number, or read their line themselves.
+constexpr std::array<std::pair<std::string_view, std::size_t>, 14> kMostWords{{{"no_packet", 0},
+                                                                               {"wait", 0},
+                                                                               {"remove", 1},
+                                                                               {"mc_mgrp_create", 1},
+                                                                               {"mc_node_associate", 2},
+                                                                               {"mirroring_add", 2},
+                                                                               {"mirroring_add_mc", 2},
+                                                                               {"mirroring_delete", 1},
+                                                                               {"mirroring_get", 1},
+                                                                               {"register_write", 3},
+                                                                               {"register_read", 3},
+                                                                               {"register_reset", 1},
+                                                                               {"counter_write", 4},
+                                                                               {"counter_reset", 1}}};
 
 struct Expectation {
   std::string nibbles;  // hexadecimal digits, and '*'
@@ -73,6 +95,14 @@ class Runner {
 
   void execute(const std::string& command, const std::string& rest) {
     const std::vector<std::string> words = stf::split(rest);
+    const auto* const limit =
+        std::find_if(kMostWords.begin(), kMostWords.end(), [&](const auto& one) { return one.first == command; });
+    if (limit != kMostWords.end() && words.size() > limit->second) {
+      bad(fmt::format("'{}' is too much: {} takes {} at most", words[limit->second], command,
+                      limit->second == 0   ? "no word"
+                      : limit->second == 1 ? "1 word"
+                                           : fmt::format("{} words", limit->second)));
+    }
     if (command == "packet") {
       packet(words);
     } else if (command == "expect") {
@@ -86,6 +116,9 @@ class Runner {
       const stf::DefaultAction made = stf::default_of(switch_.program().info(), rest);
       switch_.state().tables[made.table].set_default(made.action, made.arguments);
     } else if (command == "remove") {
+      if (word(words, 0) != "all") {
+        bad("there is only 'remove all', no 'remove " + words[0] + "'");
+      }
       for (TableState& table : switch_.state().tables) {
         table.clear();
       }
@@ -107,12 +140,8 @@ class Runner {
     } else if (command == "mirroring_delete") {
       switch_.set_clone_session(stf::number(word(words, 0)), {});
     } else if (command == "register_write") {
-      RegisterState& reg = switch_.state().reg(word(words, 0));
-      const std::uint32_t index = stf::number(word(words, 1));
-      if (index >= reg.size()) {
-        bad(fmt::format("{} has {} elements; there is no index {}", words[0], reg.size(), index));
-      }
-      reg.write(index, stf::value(word(words, 2)));
+      const std::uint32_t index = element(words);
+      switch_.state().reg(words[0]).write(index, element_value(words[0], word(words, 2)));
     } else if (command == "counter_write") {
       Count& count = counted(word(words, 0), stf::number(word(words, 1)));
       count.packets = static_cast<std::uint64_t>(stf::value(word(words, 2)));
@@ -251,10 +280,30 @@ class Runner {
     set_group(group);
   }
 
+  // The index of NAME INDEX ....
+  std::uint32_t element(const std::vector<std::string>& words) {
+    const RegisterState& reg = switch_.state().reg(word(words, 0));
+    const std::uint32_t index = stf::number(word(words, 1));
+    if (index >= reg.size()) {
+      bad(fmt::format("{} has {} elements; there is no index {}", words[0], reg.size(), index));
+    }
+    return index;
+  }
+
+  U128 element_value(const std::string& name, const std::string& text) {
+    const auto which = static_cast<std::size_t>(&switch_.state().reg(name) - switch_.state().registers.data());
+    const unsigned width = switch_.program().info().registers[which].width;
+    const U128 made = stf::value(text);
+    if (made > ones(width)) {
+      bad(fmt::format("an element of {} has {} bits; the value {} does not fit", name, width, text));
+    }
+    return made;
+  }
+
   // register_read NAME INDEX [VALUE]
   void check_register(const std::vector<std::string>& words) {
-    const U128 is = switch_.state().reg(word(words, 0)).read(stf::number(word(words, 1)));
-    if (words.size() > 2 && stf::value(words[2]) != is) {
+    const U128 is = switch_.state().reg(word(words, 0)).read(element(words));
+    if (words.size() > 2 && element_value(words[0], words[2]) != is) {
       failed(line_,
              fmt::format("{}[{}] is {:#x}, not {}", words[0], words[1], static_cast<std::uint64_t>(is), words[2]));
     }
@@ -279,27 +328,35 @@ class Runner {
 
   // check_counter NAME(INDEX) [packets|bytes CONDITION NUMBER]
   void check_counter(const std::string& rest) {
-    const auto [name, index_text] = stf::call(rest);
-    const std::vector<std::string> words =
-        stf::split(rest.substr(rest.find(')') == std::string::npos ? rest.size() : rest.find(')') + 1));
-    const std::uint32_t index = stf::number(index_text);
+    const stf::Call counter = stf::call(rest);
+    const std::vector<std::string> words = stf::split(counter.after);
+    const std::string& name = counter.name;
+    const std::uint32_t index = stf::number(counter.arguments);
     const Count& count = counted(name, index);
     if (words.empty()) {
       return;
     }
-    const std::uint64_t is = word(words, 0) == "bytes" ? count.bytes : count.packets;
+    if (words[0] != "packets" && words[0] != "bytes") {
+      bad("a counter has 'packets' and 'bytes', no '" + words[0] + "'");
+    }
+    if (words.size() > 3) {
+      bad("'" + words[3] + "' is too much after the number");
+    }
+    const std::uint64_t is = words[0] == "bytes" ? count.bytes : count.packets;
     const std::string& condition = word(words, 1);
-    const auto wanted = static_cast<std::uint64_t>(stf::value(word(words, 2)));
+    const U128 wanted = stf::value(word(words, 2));
+    if (!is_condition(condition)) {
+      bad("'" + condition + "' is none of ==, !=, <, <=, > and >=");
+    }
     const bool holds = condition == "=="   ? is == wanted
                        : condition == "!=" ? is != wanted
                        : condition == "<=" ? is <= wanted
                        : condition == "<"  ? is < wanted
                        : condition == ">=" ? is >= wanted
-                       : condition == ">"  ? is > wanted
-                                           : false;
+                                           : is > wanted;
     if (!holds) {
       failed(line_,
-             fmt::format("{}({}) has counted {} {}, expected {} {}", name, index, is, words[0], condition, wanted));
+             fmt::format("{}({}) has counted {} {}, expected {} {}", name, index, is, words[0], condition, words[2]));
     }
   }
 

@@ -106,21 +106,30 @@ std::uint32_t number(const std::string& text) {
   return static_cast<std::uint32_t>(made);
 }
 
-// "NAME(ARGUMENT:VALUE, ...)": the name and what is between the parentheses.
-std::pair<std::string, std::string> call(const std::string& text) {
-  const std::size_t open = text.find('(');
-  const std::size_t close = text.rfind(')');
-  std::string name = text.substr(0, open);
-  name.erase(std::remove_if(name.begin(), name.end(), [](unsigned char c) { return std::isspace(c) != 0; }),
-             name.end());
-  name = restored(name);
-  if (open == std::string::npos) {
-    return {name, ""};
+std::string trimmed(const std::string& text) {
+  constexpr const char* kSpaces = " \t\r\n\f\v";
+  const std::size_t begin = text.find_first_not_of(kSpaces);
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
+}
+
+std::string one_word(const std::string& text) {
+  const std::vector<std::string> words = split(text);
+  if (words.size() > 1) {
+    throw ControlError(fmt::format("'{}' has spaces: put a name that has them in quotes", restored(trimmed(text))));
   }
-  if (close == std::string::npos || close < open) {
+  return words.empty() ? "" : words.front();
+}
+
+Call call(const std::string& text) {
+  const std::size_t open = text.find('(');
+  if (open == std::string::npos) {
+    return {one_word(text), "", ""};
+  }
+  const std::size_t close = text.find(')', open);
+  if (close == std::string::npos) {
     throw ControlError("')' is missing");
   }
-  return {name, text.substr(open + 1, close - open - 1)};
+  return {one_word(text.substr(0, open)), text.substr(open + 1, close - open - 1), text.substr(close + 1)};
 }
 
 namespace {
@@ -131,23 +140,26 @@ std::vector<U128> arguments(const ActionInfo& action, const std::string& text) {
   std::string part;
   std::size_t position = 0;
   while (std::getline(parts, part, ',')) {
-    part.erase(std::remove_if(part.begin(), part.end(), [](unsigned char c) { return std::isspace(c) != 0; }),
-               part.end());
-    if (part.empty()) {
+    if (trimmed(part).empty()) {
       continue;
     }
     const std::size_t colon = part.find(':');
     std::size_t which = position++;
     if (colon != std::string::npos) {
+      const std::string name = one_word(part.substr(0, colon));
       which = 0;
-      while (which < given.size() && action.parameters[which].name != restored(part.substr(0, colon))) {
+      while (which < given.size() && action.parameters[which].name != name) {
         ++which;
       }
     }
     if (which >= given.size()) {
-      throw ControlError("the action " + action.name + " has no parameter for '" + part + "'");
+      throw ControlError("the action " + action.name + " has no parameter for '" + restored(trimmed(part)) + "'");
     }
-    given[which] = value(colon == std::string::npos ? part : part.substr(colon + 1));
+    if (given[which]) {
+      throw ControlError("the argument for " + action.parameters[which].name + " of " + action.name +
+                         " is given twice");
+    }
+    given[which] = value(trimmed(part.substr(colon == std::string::npos ? 0 : colon + 1)));
   }
   std::vector<U128> values;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -445,15 +457,25 @@ std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::st
                                                       : Match{0, any ? 0 : ones(key.width)});
     needs_priority = needs_priority || (key.kind != MatchKind::exact && key.kind != MatchKind::lpm);
   }
+  std::vector<bool> given(info.keys.size(), false);
   for (; next < words.size(); ++next) {
     const std::size_t colon = words[next].rfind(':');
     if (colon == std::string::npos) {
       throw ControlError("expected KEY:VALUE, found '" + words[next] + "'");
     }
     const std::size_t key = key_number(info, words[next].substr(0, colon));
+    if (given[key]) {
+      throw ControlError("the key " + info.keys[key].name + " is given twice");
+    }
+    given[key] = true;
     entry.keys[key] = fitting(info.keys[key], match(info.keys[key], words[next].substr(colon + 1)));
     if (info.keys[key].kind != MatchKind::range) {
       entry.keys[key].value &= entry.keys[key].mask;
+    }
+  }
+  for (std::size_t key = 0; key < info.keys.size(); ++key) {
+    if (!given[key] && info.keys[key].kind == MatchKind::exact) {
+      throw ControlError("the key " + info.keys[key].name + " is exact, and its value is missing");
     }
   }
   if (needs_priority && !priority) {
@@ -462,9 +484,14 @@ std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::st
   std::vector<ActionCall> calls;
   std::istringstream parts(action_text);
   for (std::string part; std::getline(parts, part, '|');) {
-    const auto [action, arguments_text] = call(part);
-    const std::size_t number = action_number(info, action);
-    calls.push_back({number, arguments(info.actions[number], arguments_text)});
+    const Call made = call(part);
+    // The reference runner lets entries have names, of which no line makes use.
+    const std::vector<std::string> after = split(made.after);
+    if (!after.empty() && (after.size() != 2 || after[0] != "=")) {
+      throw ControlError("nothing but '= NAME' may follow the action, not '" + restored(trimmed(made.after)) + "'");
+    }
+    const std::size_t number = action_number(info, made.name);
+    calls.push_back({number, arguments(info.actions[number], made.arguments)});
   }
   if (calls.size() == 1) {
     entry.action = calls.front().action;
@@ -483,10 +510,13 @@ DefaultAction default_of(const ProgramInfo& program, const std::string& rest) {
   const std::size_t which = table_number(program, restored(name));
   std::string action;
   std::getline(words, action);
-  const auto [action_name, text] = call(action);
+  const Call made = call(action);
+  if (!trimmed(made.after).empty()) {
+    throw ControlError("nothing may follow the action, not '" + restored(trimmed(made.after)) + "'");
+  }
   const TableInfo& info = program.tables[which];
-  const std::size_t number = action_number(info, action_name);
-  return {which, info.actions[number].name, arguments(info.actions[number], text)};
+  const std::size_t number = action_number(info, made.name);
+  return {which, info.actions[number].name, arguments(info.actions[number], made.arguments)};
 }
 
 }  // namespace sidelatch::p4::stf

@@ -25,8 +25,13 @@ namespace sidelatch::p4::stf {
 /// 18, 0x12, 0b10010, 0o22.
 [[nodiscard]] U128 value(const std::string& text);
 [[nodiscard]] std::uint32_t number(const std::string& text);
-/// "NAME(ARGUMENT:VALUE, ...)": the name and what is between the parentheses.
-[[nodiscard]] std::pair<std::string, std::string> call(const std::string& text);
+struct Call {
+  std::string name;
+  std::string arguments;  ///< what is between the parentheses
+  std::string after;      ///< what is behind them
+};
+/// Of "NAME(ARGUMENT:VALUE, ...)" or "NAME".
+[[nodiscard]] Call call(const std::string& text);
 
 /// The table's number and the entry of "TABLE [PRIORITY] KEY:VALUE... ACTION(ARGUMENTS) [= NAME]".
 [[nodiscard]] std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::string& rest);

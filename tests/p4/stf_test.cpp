@@ -101,8 +101,13 @@ TEST_F(Stf, ANodeCanBeUpdated) {
 }
 
 TEST_F(Stf, ARegisterHasItsWidthAndItsEnd) {
-  EXPECT_THAT(failures("register_write r 0 0x1ff\npacket 0 08 00 0000 00000000\nexpect 2 08 01\n"), IsEmpty());
+  EXPECT_THAT(failures("register_write r 0 0xff\npacket 0 08 00 0000 00000000\nexpect 2 08 01\n"), IsEmpty());
+  EXPECT_THAT(failures("register_write r 0 0x1ff\n"),
+              ElementsAre(HasSubstr("t.stf:1: error: an element of r has 8 bits; the value 0x1ff does not fit")));
+  EXPECT_THAT(failures("register_read r 0 256\n"), ElementsAre(HasSubstr("the value 256 does not fit")));
   EXPECT_THAT(failures("register_write r 2 1\n"), ElementsAre(HasSubstr("t.stf:1: error: r has 2 elements")));
+  EXPECT_THAT(failures("\nregister_read r 2 0\n"), ElementsAre(HasSubstr("t.stf:2: error: r has 2 elements")));
+  EXPECT_THAT(failures("register_read r 2\n"), ElementsAre(HasSubstr("there is no index 2")));
 }
 
 // "0x0a**" is 0x0a00/8: the prefix is as long as the digits that are no '*', from the top of the key.
@@ -141,6 +146,53 @@ TEST_F(Stf, NumbersThatDoNotFit) {
   EXPECT_THAT(failures("mirroring_add 4294967301 3\n"), ElementsAre(HasSubstr("has more than 32 bits")));
   // The key has one bit of its byte; the reference switch drops the others.
   EXPECT_THAT(failures("add my_validity h.h.$valid$:0x03 my_set(x:7)\npacket 0 04 01 0000 00000000\nexpect 2 04 07\n"),
+              IsEmpty());
+}
+
+// Of an exact key the reference runner takes 0: a line that forgets it tests something else.
+TEST_F(Stf, EachKeyHasOneValue) {
+  EXPECT_THAT(failures("add my_exact my_set(x:7)\n"),
+              ElementsAre(HasSubstr("t.stf:1: error: the key h.h.a is exact, and its value is missing")));
+  EXPECT_THAT(failures("add my_exact h.h.a:1 a:2 my_set(x:7)\n"), ElementsAre(HasSubstr("h.h.a is given twice")));
+  EXPECT_THAT(failures("add my_exact h.h.a:1 my_set(x:7, x:8)\n"),
+              ElementsAre(HasSubstr("the argument for x of I.my_set is given twice")));
+  EXPECT_THAT(failures("add my_lpm my_set(x:7)\npacket 0 01 01 0000 0a123456\nexpect 2 01 07\n"), IsEmpty());
+}
+
+TEST_F(Stf, NamesHaveNoSpaces) {
+  EXPECT_THAT(failures("add my_exact h.h.a:1 my _set(x:7)\n"), ElementsAre(HasSubstr("expected KEY:VALUE")));
+  EXPECT_THAT(failures("setdefault my_exact my _set(x:7)\n"),
+              ElementsAre(HasSubstr("'my _set' has spaces: put a name that has them in quotes")));
+  EXPECT_THAT(failures("add my_exact h.h.a:1 odd(y z:7)\n"), ElementsAre(HasSubstr("'odd'")));
+  EXPECT_THAT(failures("add \"<>/(a, b)|#:1\" \"a | b & c:d\":5 \"x()#\"(y z:7)\n"),
+              ElementsAre(HasSubstr("'y z' has spaces")));
+  EXPECT_THAT(failures("setdefault my_exact my_set(1 2)\n"), ElementsAre(HasSubstr("'1 2' is not a number")));
+  EXPECT_THAT(failures("check_counter coun ted(0)\n"), ElementsAre(HasSubstr("'coun ted' has spaces")));
+}
+
+TEST_F(Stf, NothingFollowsACommand) {
+  for (const auto& [line, error] : std::vector<std::pair<std::string, std::string>>{
+           {"check_counter counted(0) foo", "a counter has 'packets' and 'bytes', no 'foo'"},
+           {"check_counter counted(0) packets", "an argument is missing"},
+           {"check_counter counted(0) packets = 0", "'=' is none of ==, !=, <, <=, > and >="},
+           {"check_counter counted(0) packets == 0 0", "'0' is too much after the number"},
+           {"remove", "an argument is missing"},
+           {"remove my_exact", "there is only 'remove all', no 'remove my_exact'"},
+           {"remove all now", "'now' is too much: remove takes 1 word at most"},
+           {"wait 5", "'5' is too much: wait takes no word at most"},
+           {"no_packet 2", "'2' is too much"},
+           {"register_write r 0 1 2", "'2' is too much: register_write takes 3 words at most"},
+           {"register_read r 0 1 2", "'2' is too much"},
+           {"register_reset r 0", "'0' is too much"},
+           {"counter_reset counted 0", "'0' is too much"},
+           {"counter_write counted 0 1 2 3", "'3' is too much"},
+           {"mirroring_add 5 3 1", "'1' is too much"},
+           {"mc_mgrp_create 1 2", "'2' is too much"},
+           {"add my_exact h.h.a:1 my_set(x:7) now", "nothing but '= NAME' may follow the action, not 'now'"},
+           {"setdefault my_exact my_set(x:7) now", "nothing may follow the action, not 'now'"}}) {
+    EXPECT_THAT(failures("\n" + line + "\n"), ElementsAre(HasSubstr("t.stf:2: error: " + error))) << line;
+  }
+  EXPECT_THAT(failures("add my_exact h.h.a:1 my_set(x:7) = one\npacket 0 00 01 0000 00000000\nexpect 2 00 07\n"),
               IsEmpty());
 }
 
