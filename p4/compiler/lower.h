@@ -48,7 +48,8 @@ struct Value {
   int expr = -1;
   ir::Place place;
   bool writable = false;
-  bool sliced = false;  // bits [low, low + type->width) of a place of `whole` bits
+  bool is_known = false;  // when the program is compiled, though it is kept in a place
+  bool sliced = false;    // bits [low, low + type->width) of a place of `whole` bits
   unsigned low = 0;
   unsigned whole = 0;
   bool is_next = false;  // STACK.next: `stack` is the place of the stack
@@ -57,7 +58,7 @@ struct Value {
   ir::Place header;
   const Type* union_type = nullptr;  // a member of a header union at this place
   ir::Place union_place;
-  std::vector<Value> items;
+  std::vector<Value> items;  // of a scalar: a slice of a wide value, which lies in these places, the highest bits first
   std::vector<std::string> names;
   bool has_rest = false;    // of a list: {a, ...}
   bool is_default = false;  // ... alone; of a header, {...} is valid, and this is not
@@ -142,6 +143,8 @@ class Lowering {
   Object* new_object(Object::Kind kind, const ast::Declaration* declaration);
   Value wide_value(const Number& number, const Type* type, Location at);
   static void no_wide(const Value& value, const ast::Expr& expr);
+  Value wide_cast(const Value& value, const Type* type, Location at);
+  void store_in_parts(const Value& target, int expr, Location at);
   Value wide_slice(const Value& base, unsigned low, unsigned width, Location at);
   [[nodiscard]] bool takes_externs(const ast::Declaration& declaration);
   std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr);
@@ -161,6 +164,7 @@ class Lowering {
   bool has_type(const ast::Declaration& declaration, const Type* wanted);
   bool is_instance_of(const Value& value, const Type* type);
   void bind_constructor(const ast::Declaration& declaration, const std::vector<Value>& arguments, Location at);
+  void check_directions(const ast::Declaration& part, std::string_view prototype) const;
   void bind_parameters(Object& object, const std::vector<ast::Parameter>& parameters, const std::vector<Value>* places);
   void declare_locals(const ast::Declaration& declaration, const std::string& prefix);
   Object* action(const ast::Declaration& declaration, const std::string& prefix);
@@ -290,8 +294,9 @@ class Lowering {
   std::vector<Value> constructor_arguments(const ast::Declaration& declaration, std::span<const ast::ExprPtr> given,
                                            const std::vector<std::string>& names, Location at, const std::string& name);
   Object* nameless(const ast::Expr& expr, const std::string& name, const std::string& prefix);
+  [[nodiscard]] bool is_known(const Value& value) const;
   void pass(const std::vector<const ast::Expr*>& arguments, const std::vector<ast::Parameter>& parameters,
-            const std::vector<Value>& slots, ir::Block& after, std::size_t first = 0);
+            const std::vector<Value>& slots, ir::Block& after, bool known = false);
   Value apply_table(Object& table, Location at);
 
   // lower_externs.cpp

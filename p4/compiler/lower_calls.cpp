@@ -378,11 +378,18 @@ Object* Lowering::nameless(const ast::Expr& expr, const std::string& name, const
   return instantiate(instance, prefix);
 }
 
-// Copies arguments in; what is to be copied out goes to `after`.
+bool Lowering::is_known(const Value& value) const {
+  return value.is_known || value.kind == Value::Kind::invalid || is_constant(value) ||
+         (value.kind == Value::Kind::list &&
+          std::all_of(value.items.begin(), value.items.end(), [this](const Value& item) { return is_known(item); }));
+}
+
+// Copies arguments in; what is to be copied out goes to `after`. `known`: parameters without a direction have values
+// that are known when the program is compiled, as those of all but actions (P4-16, 6.8).
 void Lowering::pass(const std::vector<const ast::Expr*>& arguments, const std::vector<ast::Parameter>& parameters,
-                    const std::vector<Value>& slots, ir::Block& after, std::size_t first) {
+                    const std::vector<Value>& slots, ir::Block& after, bool known) {
   std::vector<Value> values(arguments.size());
-  for (std::size_t i = first; i < arguments.size(); ++i) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
     const ast::Expr& argument = *arguments[i];
     const Value& slot = slots[i];
     if (slot.kind == Value::Kind::object) {
@@ -399,6 +406,11 @@ void Lowering::pass(const std::vector<const ast::Expr*>& arguments, const std::v
     const Direction direction = parameters[i].direction;
     if (direction == Direction::in || direction == Direction::none) {
       values[i] = coerce(eval(argument, slot.type), slot.type, argument.at);
+      if (known && direction == Direction::none && !is_known(values[i])) {
+        fail(argument.at, "the parameter '" + parameters[i].name +
+                              "' has no direction, so its argument must be known when the program is compiled; a value "
+                              "of the packet needs a parameter with 'in'");
+      }
       values[i] = changes ? keep(values[i], argument.at) : values[i];
       continue;
     }
@@ -416,7 +428,7 @@ void Lowering::pass(const std::vector<const ast::Expr*>& arguments, const std::v
     ir::Block out = collect([&] { store(place, slot, argument.at); });
     std::move(out.begin(), out.end(), std::back_inserter(after));
   }
-  for (std::size_t i = first; i < arguments.size(); ++i) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Value& slot = slots[i];
     if (slot.kind == Value::Kind::object) {
       continue;
@@ -432,7 +444,7 @@ void Lowering::pass(const std::vector<const ast::Expr*>& arguments, const std::v
 Value Lowering::call_object(Object& object, const ast::Expr& expr, Location at) {
   const std::vector<ast::Parameter>& parameters = object.declaration->parameters;
   ir::Block after;
-  pass(arguments_of(expr, parameters), parameters, object.parameters, after);
+  pass(arguments_of(expr, parameters), parameters, object.parameters, after, object.kind != Object::Kind::action);
   const bool is_parser = object.kind == Object::Kind::parser;
   ir::Statement& made = add(is_parser ? ir::Do::run_parser : ir::Do::call, at);
   made.which = object.index;

@@ -33,6 +33,9 @@ Value Lowering::eval(const ast::Expr& expr, const Type* expected) {
   } else {
     value = eval_inside(expr, expected);
   }
+  // What a cast, '?:' or a call computes may be kept in a place, but is none that a program can assign to.
+  value.writable = value.writable && expr.kind != ExprKind::cast && expr.kind != ExprKind::conditional &&
+                   expr.kind != ExprKind::call;
   --depth_;
   return value;
 }

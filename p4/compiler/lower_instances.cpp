@@ -218,6 +218,10 @@ void Lowering::bind_parameters(Object& object, const std::vector<ast::Parameter>
     if (parameter.otherwise != nullptr) {
       defaults_[parameter.otherwise.get()] = scope_->parent;
     }
+    if (type->kind == Type::Kind::object && parameter.direction != ast::Direction::none) {
+      fail(parameter.at, "the parameter '" + parameter.name + "' has the type " + text(type) +
+                             ", so it has no direction: it stands for the argument");
+    }
     Value value;
     if (type->kind == Type::Kind::object && next_extern < object.externs.size()) {
       value.kind = Value::Kind::object;
@@ -245,6 +249,7 @@ void Lowering::bind_parameters(Object& object, const std::vector<ast::Parameter>
     symbol.value = value;
     // A parameter without a direction is read-only, too.
     symbol.value.writable = parameter.direction == ast::Direction::out || parameter.direction == ast::Direction::inout;
+    symbol.value.is_known = parameter.direction == ast::Direction::none && object.kind != Object::Kind::action;
     if (!scope_->names.emplace(parameter.name, symbol).second) {
       fail(parameter.at, "'" + parameter.name + "' is declared twice");
     }

@@ -1,6 +1,8 @@
 // V1Switch: the six parts of a program, and the frame that they share.
 #include "lower.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -68,8 +70,36 @@ void Lowering::field_lists(const Type* type, int slot, const std::vector<unsigne
   }
 }
 
+// `prototype`: the type that v1model gives this part.
+void Lowering::check_directions(const ast::Declaration& part, std::string_view prototype) const {
+  const Symbol* symbol = find(prototype, true);
+  if (symbol == nullptr || symbol->declaration == nullptr) {
+    return;
+  }
+  const std::vector<ast::Parameter>& wanted = symbol->declaration->parameters;
+  if (part.parameters.size() != wanted.size()) {
+    fail(part.at,
+         fmt::format("'{}' has {} parameters; v1model needs {}", part.name, part.parameters.size(), wanted.size()));
+  }
+  const auto written = [](ast::Direction direction) {
+    return direction == ast::Direction::in      ? "'in'"
+           : direction == ast::Direction::out   ? "'out'"
+           : direction == ast::Direction::inout ? "'inout'"
+                                                : "no direction";
+  };
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const ast::Parameter& parameter = part.parameters[i];
+    if (parameter.direction != wanted[i].direction) {
+      fail(parameter.at, fmt::format("the parameter '{}' of '{}' has {}; {} of v1model needs {} here", parameter.name,
+                                     part.name, written(parameter.direction), prototype, written(wanted[i].direction)));
+    }
+  }
+}
+
 void Lowering::package() {
   static constexpr std::array<std::string_view, 6> kNames{"p", "vr", "ig", "eg", "ck", "dep"};
+  static constexpr std::array<std::string_view, 6> kPrototypes{"Parser", "VerifyChecksum",  "Ingress",
+                                                               "Egress", "ComputeChecksum", "Deparser"};
   if (main_->type->name != "V1Switch") {
     unsupported(main_->at, "the architecture " + main_->type->name + "; only V1Switch of v1model");
   }
@@ -108,6 +138,9 @@ void Lowering::package() {
   const ast::Declaration& parser = *parts[0];
   if (parser.parameters.size() != 4) {
     fail(parser.at, "the parser of v1model has four parameters");
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    check_directions(*parts[i], kPrototypes[i]);
   }
   const Value headers = new_place(resolve(*parser.parameters[1].type));
   const Value meta = new_place(resolve(*parser.parameters[2].type));

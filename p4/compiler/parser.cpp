@@ -92,53 +92,10 @@ class DeclarationParser : public ExpressionParser {
     return typed_declaration(true);
   }
 
-  std::vector<std::string> type_parameters() {
-    std::vector<std::string> names;
-    if (!take("<")) {
-      return names;
-    }
-    do {
-      const Token name = expect_name("the name of a type parameter");
-      names.push_back(name.text);
-      declare_type(name.text);
-    } while (take(","));
-    expect(">");
-    return names;
-  }
-
-  std::vector<Parameter> parameters() {
-    std::vector<Parameter> list;
-    expect("(");
-    while (!take(")")) {
-      Parameter parameter;
-      parameter.annotations = annotations();
-      parameter.at = peek().at;
-      if (peek().is_name("in") || peek().is_name("out") || peek().is_name("inout")) {
-        const std::string direction = next().text;
-        parameter.direction = direction == "in"    ? Direction::in
-                              : direction == "out" ? Direction::out
-                                                   : Direction::inout;
-      }
-      parameter.type = type();
-      const Token name = expect_name("the name of a parameter");
-      parameter.name = name.text;
-      parameter.at = name.at;
-      declare_value(parameter.name);
-      if (take("=")) {
-        parameter.otherwise = expression();
-      }
-      list.push_back(std::move(parameter));
-      if (!peek().is(")")) {
-        expect(",");
-      }
-    }
-    return list;
-  }
-
   DeclarationPtr constant() {
     next();
     const TypePtr of = type();
-    auto made = make(DeclarationKind::constant, expect_name("the name of a constant"));
+    auto made = make(DeclarationKind::constant, declared_name("the name of a constant"));
     made->type = of;
     expect("=");
     made->value = initializer();
@@ -151,7 +108,7 @@ class DeclarationParser : public ExpressionParser {
     next();
     Annotations ignored = annotations();
     const TypePtr of = type();
-    auto made = make(kind, expect_name("the name of a type"));
+    auto made = make(kind, declared_name("the name of a type"));
     made->type = of;
     declare_type(made->name);
     expect(";");
@@ -164,7 +121,7 @@ class DeclarationParser : public ExpressionParser {
     if (!(peek().kind == TokenKind::name && peek(1).is("{"))) {
       below = type();
     }
-    auto made = make(DeclarationKind::enumeration, expect_name("the name of an enumeration"));
+    auto made = make(DeclarationKind::enumeration, declared_name("the name of an enumeration"));
     made->type = below;
     declare_type(made->name);
     member_list(*made);
@@ -183,7 +140,7 @@ class DeclarationParser : public ExpressionParser {
     expect("{");
     while (!take("}")) {
       static_cast<void>(annotations());
-      const Token name = expect_name("the name of a member");
+      const Token name = declared_name("the name of a member");
       ExprPtr value;
       if (take("=")) {
         value = expression();
@@ -197,7 +154,7 @@ class DeclarationParser : public ExpressionParser {
 
   DeclarationPtr structure(DeclarationKind kind) {
     next();
-    auto made = make(kind, expect_name("the name of a type"));
+    auto made = make(kind, declared_name("the name of a type"));
     declare_type(made->name);
     const NameScope inner(*this);
     made->type_parameters = type_parameters();
@@ -206,7 +163,7 @@ class DeclarationParser : public ExpressionParser {
       Field field;
       field.annotations = annotations();
       field.type = type();
-      const Token name = expect_name("the name of a field");
+      const Token name = declared_name("the name of a field");
       field.name = name.text;
       field.at = name.at;
       made->fields.push_back(std::move(field));
@@ -261,7 +218,7 @@ class DeclarationParser : public ExpressionParser {
           unsupported(peek().at, "an abstract method");
         }
         const TypePtr result = type();
-        method = make(DeclarationKind::function, expect_name("the name of a method"));
+        method = make(DeclarationKind::function, declared_name("the name of a method"));
         method->type = result;
         method->type_parameters = type_parameters();
         method->parameters = parameters();
@@ -280,7 +237,7 @@ class DeclarationParser : public ExpressionParser {
       std::vector<ExprPtr> arguments;
       std::vector<std::string> argument_names;
       argument_list(arguments, argument_names);
-      auto made = make(DeclarationKind::instance, expect_name("the name of an instance"));
+      auto made = make(DeclarationKind::instance, declared_name("the name of an instance"));
       if (peek().is("=")) {
         unsupported(peek().at, "an instance with abstract methods");
       }
@@ -291,7 +248,7 @@ class DeclarationParser : public ExpressionParser {
       expect(";");
       return made;
     }
-    const Token name = expect_name("a name");
+    const Token name = declared_name("a name");
     if (peek().is("(") || peek().is("<")) {
       auto made = make(DeclarationKind::function, name);
       declare_value(name.text);
@@ -318,7 +275,7 @@ class DeclarationParser : public ExpressionParser {
 
   DeclarationPtr action() {
     next();
-    auto made = make(DeclarationKind::action, expect_name("the name of an action"));
+    auto made = make(DeclarationKind::action, declared_name("the name of an action"));
     declare_value(made->name);
     const NameScope inner(*this);
     made->parameters = parameters();
@@ -328,7 +285,7 @@ class DeclarationParser : public ExpressionParser {
 
   DeclarationPtr package() {
     next();
-    auto made = make(DeclarationKind::package, expect_name("the name of a package"));
+    auto made = make(DeclarationKind::package, declared_name("the name of a package"));
     declare_type(made->name);
     const NameScope inner(*this);
     made->type_parameters = type_parameters();
@@ -339,7 +296,7 @@ class DeclarationParser : public ExpressionParser {
 
   DeclarationPtr control() {
     next();
-    auto made = make(DeclarationKind::control, expect_name("the name of a control"));
+    auto made = make(DeclarationKind::control, declared_name("the name of a control"));
     declare_type(made->name);
     const NameScope inner(*this);
     made->type_parameters = type_parameters();
@@ -348,7 +305,7 @@ class DeclarationParser : public ExpressionParser {
       return made;
     }
     if (peek().is("(")) {
-      made->constructor_parameters = parameters();
+      made->constructor_parameters = constructor_parameters(made->parameters);
     }
     expect("{");
     while (!peek().is_name("apply")) {
@@ -381,7 +338,7 @@ class DeclarationParser : public ExpressionParser {
 
   DeclarationPtr parser() {
     next();
-    auto made = make(DeclarationKind::parser, expect_name("the name of a parser"));
+    auto made = make(DeclarationKind::parser, declared_name("the name of a parser"));
     declare_type(made->name);
     const NameScope inner(*this);
     made->type_parameters = type_parameters();
@@ -390,7 +347,7 @@ class DeclarationParser : public ExpressionParser {
       return made;
     }
     if (peek().is("(")) {
-      made->constructor_parameters = parameters();
+      made->constructor_parameters = constructor_parameters(made->parameters);
     }
     expect("{");
     while (!peek().is("}")) {
@@ -419,7 +376,7 @@ class DeclarationParser : public ExpressionParser {
     expect("(");
     const ExprPtr size = expression();
     expect(")");
-    auto made = make(DeclarationKind::value_set, expect_name("the name of a value_set"));
+    auto made = make(DeclarationKind::value_set, declared_name("the name of a value_set"));
     made->type = of;
     made->arguments = {size};
     declare_value(made->name);
@@ -430,7 +387,7 @@ class DeclarationParser : public ExpressionParser {
   State state() {
     next();
     State made;
-    const Token name = expect_name("the name of a state");
+    const Token name = declared_name("the name of a state");
     made.name = name.text;
     made.at = name.at;
     const NameScope inner(*this);
@@ -496,7 +453,7 @@ class DeclarationParser : public ExpressionParser {
 
   DeclarationPtr table() {
     next();
-    auto made = make(DeclarationKind::table, expect_name("the name of a table"));
+    auto made = make(DeclarationKind::table, declared_name("the name of a table"));
     declare_value(made->name);
     made->table = std::make_shared<Table>();
     expect("{");

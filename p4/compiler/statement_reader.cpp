@@ -125,7 +125,7 @@ DeclarationPtr ExpressionParser::variable_without_semicolon() {
   auto made = std::make_shared<Declaration>();
   made->kind = DeclarationKind::variable;
   made->type = type();
-  const Token name = expect_name("the name of a variable");
+  const Token name = declared_name("the name of a variable");
   made->name = name.text;
   made->at = name.at;
   if (take("=")) {

@@ -1,5 +1,7 @@
 #include "token_reader.h"
 
+#include "keywords.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,12 +16,6 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kBaseTypes{"bit",   "int",    "varbit", "bool",
                                                      "error", "string", "void",   "tuple"};
-
-constexpr std::array<std::string_view, 30> kReserved{
-    "abstract", "action", "apply",  "control", "default", "else",        "enum",       "exit",
-    "extern",   "false",  "header", "if",      "in",      "inout",       "match_kind", "out",
-    "package",  "parser", "return", "select",  "struct",  "switch",      "transition", "true",
-    "typedef",  "const",  "this",   "void",    "state",   "header_union"};
 
 struct Level {
   std::string_view symbol;
@@ -103,6 +99,13 @@ Token ExpressionParser::expect_name(std::string_view what) {
     fail(peek().at, "expected " + std::string(what) + ", found " + found);
   }
   return next();
+}
+
+Token ExpressionParser::declared_name(std::string_view what) {
+  if (peek().kind == TokenKind::name && is_keyword(peek().text)) {
+    fail(peek().at, "expected " + std::string(what) + ", found the keyword '" + peek().text + "'");
+  }
+  return expect_name(what);
 }
 
 std::string ExpressionParser::source_between(std::size_t begin, std::size_t end) const {
@@ -438,10 +441,8 @@ ExprPtr ExpressionParser::primary() {
   }
   auto made = make(ExprKind::name, peek().at);
   const Token name = expect_name("an expression");
-  for (const std::string_view word : kReserved) {
-    if (name.text == word && name.text != "state" && name.text != "apply") {
-      fail(name.at, "expected an expression, found '" + name.text + "'");
-    }
+  if (is_keyword(name.text) && name.text != "error") {
+    fail(name.at, "expected an expression, found '" + name.text + "'");
   }
   made->text = name.text;
   made->global = global;

@@ -1,4 +1,4 @@
-// Reading expressions, types and statements; the declarations are in parser.cpp.
+// Reading expressions, types, statements and parameters; the declarations are in parser.cpp.
 #pragma once
 
 #include "ast.h"
@@ -30,6 +30,8 @@ class ExpressionParser {
   bool take(std::string_view symbol);
   void expect(std::string_view symbol);
   Token expect_name(std::string_view what);
+  /// The same, of something that is declared here: no keyword.
+  Token declared_name(std::string_view what);
   [[nodiscard]] std::string source_between(std::size_t begin, std::size_t end) const;
   /// Whether a name is that of a type decides how '(' and '<' are read. The innermost declaration counts.
   void declare_type(const std::string& name) { names_.back()[name] = true; }
@@ -54,6 +56,10 @@ class ExpressionParser {
   /// The right side of an initialization.
   ExprPtr initializer() { return expression(); }
   void argument_list(std::vector<ExprPtr>& arguments, std::vector<std::string>& names);
+  std::vector<std::string> type_parameters();
+  std::vector<Parameter> parameters();
+  /// Of a control or parser with these other parameters.
+  std::vector<Parameter> constructor_parameters(const std::vector<Parameter>& others);
   StatementPtr block();
   StatementPtr statement();
   virtual DeclarationPtr statement_declaration() = 0;
@@ -87,6 +93,7 @@ class ExpressionParser {
   bool type_arguments_of_call(std::vector<TypePtr>& arguments);
   [[nodiscard]] std::string_view binary_operator() const;
   StatementPtr switch_statement();
+  void conditional_statement(Statement& first);
   StatementPtr loop();
   StatementPtr without_semicolon();
   DeclarationPtr variable_without_semicolon();

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 constexpr const char* kProgram = R"(
 #include <core.p4>
 #include <v1model.p4>
-header h_t { bit<8> a; bit<32> b; bit<16> c; bit<8> out; }
+header h_t { bit<8> a; bit<32> b; bit<16> c; bit<8> result; }
 struct headers_t { h_t h; }
 struct metadata_t {}
 parser Parse(packet_in p, out headers_t h, inout metadata_t m, inout standard_metadata_t s) {
@@ -31,9 +31,9 @@ control Verify(inout headers_t h, inout metadata_t m) { apply {} }
 control In(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) {
   register<bit<8>>(4) memory;
   direct_counter(CounterType.packets) hits;
-  action set(bit<8> v, bit<9> port) { h.h.out = v; s.egress_spec = port; hits.count(); }
+  action set(bit<8> v, bit<9> port) { h.h.result = v; s.egress_spec = port; hits.count(); }
   action copies(bit<16> group) { s.mcast_grp = group; }
-  action plain(bit<8> v) { h.h.out = v; s.egress_spec = 1; }
+  action plain(bit<8> v) { h.h.result = v; s.egress_spec = 1; }
   table prefix {
     key = { h.h.b: lpm; }
     actions = { set; }

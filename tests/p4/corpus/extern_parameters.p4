@@ -11,7 +11,7 @@ bit<8> exchanged(register<bit<8>> store, in bit<8> index, in bit<8> value) {
   return old;
 }
 // With a place of its own and an argument of its constructor.
-control Sum(in bit<8> index, in register<bit<8>> store, inout bit<8> value, counter seen)(bit<8> step) {
+control Sum(in bit<8> index, register<bit<8>> store, inout bit<8> value, counter seen)(bit<8> step) {
   register<bit<8>>(1) calls;
   action count() { seen.count((bit<32>)index); }
   table always { key = { value : exact; } actions = { count; NoAction; } const entries = { 0xff : NoAction(); } default_action = count(); }

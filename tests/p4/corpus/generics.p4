@@ -51,7 +51,7 @@ struct outer_t {
     bit<8> a;
     inner_t inner;
     colour_t colour;
-    other_t header;
+    other_t other;
     int<8> b;
 }
 
@@ -121,9 +121,9 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             r = pick(h.test.a) ++ pick(b = h.test.b, a = h.test.a);
             r = r + (bit<16>)pick(y = 1, x = 2);
         } else if (h.test.number == 6) {
-            outer_t o = { a = 7, inner = { 3, true }, colour = colour_t.green, header = { 1 }, b = -1 };
+            outer_t o = { a = 7, inner = { 3, true }, colour = colour_t.green, other = { 1 }, b = -1 };
             o = { h.test.a, ... };
-            bool rest = o.inner.x == 0 && !o.inner.flag && o.colour == colour_t.red && !o.header.isValid() && o.b == 0;
+            bool rest = o.inner.x == 0 && !o.inner.flag && o.colour == colour_t.red && !o.other.isValid() && o.b == 0;
             r = rest ? 8w1 ++ o.a : 0;
         } else if (h.test.number == 7) {
             outer_t o = { b = 5, inner = { flag = true, ... }, ... };

@@ -7,7 +7,7 @@ header test_t {
     bit<8> kind;
     bit<16> wide;
     bit<8> took;
-    bit<8> out;
+    bit<8> result;
 }
 
 struct headers_t {
@@ -104,7 +104,7 @@ control Verify(inout headers_t h, inout metadata_t m) {
 control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     action_profile(4) shared;
     action set(bit<8> v) {
-        h.test.out = v;
+        h.test.result = v;
     }
     table first {
         key = { h.test.took: exact; }

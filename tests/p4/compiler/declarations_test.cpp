@@ -1,0 +1,113 @@
+// Names, parameters and their directions, and what can be assigned to. Source: the P4_16 specification, 6.7 and 6.8.
+#include "tests/p4/program_of_parts.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sidelatch::p4 {
+namespace {
+namespace declarations {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// The program without anything in it, with another text in one place.
+std::string with(const std::string& text, const std::string& replacement) {
+  std::string whole = program({});
+  const std::size_t at = whole.find(text);
+  EXPECT_NE(at, std::string::npos) << text;
+  return whole.replace(at, text.size(), replacement);
+}
+
+TEST(Declarations, ThePartsOfV1SwitchHaveItsDirections) {
+  EXPECT_THAT(
+      error_of(with("control D(packet_out b, in H h)", "control D(packet_out b, inout H h)")),
+      StartsWith("t.p4:15:33: error: the parameter 'h' of 'D' has 'inout'; Deparser of v1model needs 'in' here"));
+  EXPECT_THAT(error_of(with("control E(inout H h", "control E(out H h")),
+              HasSubstr("the parameter 'h' of 'E' has 'out'; Egress of v1model needs 'inout' here"));
+  EXPECT_THAT(error_of(with("control E(inout H h, inout M m, inout", "control E(inout H h, inout M m, ")),
+              HasSubstr("the parameter 's' of 'E' has no direction; Egress of v1model needs 'inout' here"));
+  EXPECT_THAT(error_of(with("parser P(packet_in b, out H h", "parser P(packet_in b, inout H h")),
+              HasSubstr("the parameter 'h' of 'P' has 'inout'; Parser of v1model needs 'out' here"));
+  EXPECT_THAT(error_of(with("control V(inout H h, inout M m)", "control V(in H h, inout M m)")),
+              HasSubstr("VerifyChecksum of v1model needs 'inout' here"));
+  EXPECT_THAT(error_of(with("control V(inout H h, inout M m)", "control V(inout H h)")),
+              HasSubstr("'V' has 1 parameters; v1model needs 2"));
+}
+
+TEST(Declarations, AnExternHasNoDirection) {
+  EXPECT_THAT(error_of(program({.top = "control Q(in register<bit<8>> r) { apply { r.write(0, 1); } }",
+                                .locals = "register<bit<8>>(1) r; Q() q;",
+                                .body = "q.apply(r);"})),
+              HasSubstr("the parameter 'r' has the type register, so it has no direction"));
+  EXPECT_THAT(error_of(program(
+                  {.top = "parser Q(in packet_in b) { state start { transition accept; } }", .state = "Q.apply(b);"})),
+              HasSubstr("the parameter 'b' has the type packet_in, so it has no direction"));
+}
+
+constexpr const char* kKnown = "must be known when the program is compiled";
+
+TEST(Declarations, WithoutADirectionAnArgumentIsKnownToTheCompiler) {
+  const std::string control = "control Q(bit<8> x, out bit<8> y) { apply { y = x; } }\n";
+  const std::string both = control + "control R(bit<8> x, out bit<8> y) { Q() q; apply { q.apply(x, y); } }\n";
+  EXPECT_THAT(error_of(program({.top = control, .locals = "Q() q;", .body = "q.apply(h.x.a, h.x.b);"})),
+              HasSubstr(kKnown));
+  EXPECT_EQ(error_of(program({.top = both, .locals = "R() r;", .body = "r.apply(3, h.x.b);"})), "accepted");
+  EXPECT_THAT(error_of(program({.top = "void f(bit<8> x, out bit<8> y) { y = x; }", .body = "f(h.x.a, h.x.b);"})),
+              HasSubstr(kKnown));
+  EXPECT_THAT(error_of(program({.top = "parser Q(packet_in b, bit<8> x) { state start { transition accept; } }",
+                                .state = "Q.apply(b, h.x.a);"})),
+              HasSubstr(kKnown));
+  EXPECT_EQ(error_of(program({.top = "const bit<8> k = 3; struct S { bit<8> a; } bit<8> f(S x, bool y) { return x.a; }",
+                              .body = "h.x.a = f({ k + 1 }, true);"})),
+            "accepted");
+  // Of an action it is what the control plane gives, or what a call gives.
+  EXPECT_EQ(error_of(program({.locals = "action f(bit<8> x) { h.x.a = x; }", .body = "f(h.x.b);"})), "accepted");
+}
+
+TEST(Declarations, WhatIsComputedIsNoPlace) {
+  for (const std::string body :
+       {"((x_t)h.x).a = 1;", "(h.x.a == 0 ? h.x : h.xs[0]).b = 5;", "(h.x.a == 0 ? h.x : h.xs[0]).setInvalid();",
+        "((M)m).m[3:0] = 1;", "((x_t[2])h.xs)[1].a = 1;", "((x_t[2])h.xs).push_front(1);"}) {
+    EXPECT_THAT(error_of(program({.body = body})), HasSubstr("read-only here")) << body;
+  }
+  EXPECT_THAT(error_of(program({.top = "x_t f(in x_t x) { return x; }", .body = "f(h.x).a = 1;"})),
+              HasSubstr("read-only here"));
+  EXPECT_THAT(error_of(program({.state = "b.lookahead<x_t>().a = 1;"})), HasSubstr("read-only here"));
+  EXPECT_THAT(error_of(program({.top = "void f(inout x_t x) {}", .body = "f((x_t)h.x);"})),
+              HasSubstr("read-only here"));
+}
+
+TEST(Declarations, AKeywordIsNoName) {
+  for (const Parts& parts :
+       {Parts{.body = "bit<8> table = 3;"}, Parts{.body = "const bit<8> tuple = 3;"},
+        Parts{.top = "struct T { bit<8> select; }"}, Parts{.top = "enum bit<8> T { in = 1 }"},
+        Parts{.top = "control switch() { apply {} }"}, Parts{.locals = "action value_set() {}"},
+        Parts{.locals = "action f(bit<8> return) {}"}, Parts{.top = "struct T<header> { bit<8> a; }"},
+        Parts{.top = "void transition() {}"}, Parts{.locals = "register<bit<8>>(1) out;"},
+        Parts{.body = "bit<8> _ = 3;"}, Parts{.body = "for (bit<8> error = 0; m.m < 1; m.m = 1) {}"}}) {
+    EXPECT_THAT(error_of(program(parts)), HasSubstr(", found the keyword '")) << program(parts);
+  }
+  EXPECT_EQ(error_of(program({.top = "struct T { bit<8> key; bit<8> type; bit<8> list; }",
+                              .locals = "action apply() {} bit<8> actions = 1; bit<8> state = 2; bit<8> entries = 3;",
+                              .body = "T priority = { 1, 2, 3 }; h.x.a = priority.key + state; apply();"})),
+            "accepted");
+}
+
+TEST(Declarations, AParameterHasItsOwnName) {
+  EXPECT_THAT(error_of(program({.top = "control Q()(bit<8> a, bit<8> a) { apply {} }"})),
+              StartsWith("t.p4:6:30: error: 'a' is declared twice"));
+  EXPECT_THAT(error_of(program({.top = "control Q(in bit<8> a)(bit<8> a) { apply {} }"})),
+              HasSubstr("'a' is declared twice"));
+  EXPECT_THAT(error_of(program({.top = "struct T<A, A> { A a; }"})), HasSubstr("'A' is declared twice"));
+  EXPECT_THAT(error_of(program({.top = "void f<A, A>(in A a) {}"})), HasSubstr("'A' is declared twice"));
+  EXPECT_THAT(error_of(program({.top = "control Q()(in bit<8> a) { apply {} }"})),
+              HasSubstr("the parameter 'a' of a constructor has no direction"));
+}
+
+}  // namespace declarations
+}  // namespace
+}  // namespace sidelatch::p4
