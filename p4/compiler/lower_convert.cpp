@@ -142,6 +142,10 @@ Value Lowering::cast(const Value& value, const Type* type, Location at) {
   if (value.kind == Value::Kind::list || value.kind == Value::Kind::invalid || from == type || from == nullptr) {
     return coerce(value, type, at);
   }
+  const auto is_wide_or_bits = [](const Type* one) { return one->is_wide || (one->is_bits() && !one->is_signed); };
+  if ((from->is_wide || type->is_wide) && is_wide_or_bits(from) && is_wide_or_bits(type)) {
+    return wide_cast(value, type, at);
+  }
   if (from->is_serializable() && (type->is_bits() || type->is_serializable())) {
     return cast(scalar_value(scalar(value, at), from->element), type, at);
   }

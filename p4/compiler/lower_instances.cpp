@@ -83,6 +83,10 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
   const auto argument = [&](std::size_t which) -> const ast::Expr& { return *arguments[which]; };
   const auto size = [&]() {
     const Number number = constant_number(argument(0));
+    const Type* const given = eval(argument(0)).type;
+    if (given != nullptr && given != types_.any_integer && given != types_.bits(32, false)) {
+      fail(argument(0).at, "the size of a " + kind + " has the type bit<32>, not " + text(given));
+    }
     if (number.negative || number.magnitude > (U128{1} << 28)) {
       unsupported(argument(0).at, "an array of " + text(number) + " elements");
     }

@@ -124,7 +124,8 @@ void Lowering::call_statement(const ast::Expr& expr) { static_cast<void>(call(ex
 
 Value Lowering::place_of(const ast::Expr& expr) {
   Value place = eval(expr);
-  if (place.kind != Value::Kind::place) {
+  const bool is_slice_of_parts = place.kind == Value::Kind::scalar && !place.items.empty();
+  if (place.kind != Value::Kind::place && !is_slice_of_parts) {
     fail(expr.at, "this cannot be assigned to");
   }
   if (!place.writable) {
@@ -154,6 +155,10 @@ void Lowering::assign(const ast::Statement& statement) {
 }
 
 void Lowering::store_scalar(const Value& target, int expr, Location at) {
+  if (target.kind == Value::Kind::scalar) {
+    store_in_parts(target, expr, at);
+    return;
+  }
   if (target.sliced) {
     const unsigned whole = target.whole;
     const U128 mask = ones(target.type->width) << target.low;

@@ -207,6 +207,9 @@ void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo&
         selecting.push_back(value);
         continue;
       }
+      if (value.type != nullptr && value.type->is_wide) {
+        unsupported(key.at, fmt::format("a key of {}; at most {} bits", text(value.type), kWidest));
+      }
       if (value.type == nullptr || !value.type->is_scalar()) {
         fail(key.at, "a key is a scalar, not " + text(value.type));
       }
