@@ -1,10 +1,12 @@
 // Writes the IR of a program as C++: the file as a whole.
 #include <sidelatch/p4/emit.h>
 
+#include "cpp_name.h"
 #include "emitter.h"
 #include "p4/front_end.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace sidelatch::p4 {
@@ -16,10 +18,10 @@ Emitter::Emitter(const ir::Program& program, std::string function) : program_(pr
 std::string Emitter::run() {
   head();
   for (std::size_t i = 0; i < program_.routines.size(); ++i) {
-    line(fmt::format("int r{}(Frame& f, Env& e);", i));
+    line(fmt::format("[[maybe_unused]] int r{}(Frame& f, Env& e);", i));
   }
   for (std::size_t i = 0; i < program_.parsers.size(); ++i) {
-    line(fmt::format("int p{}(Frame& f, Env& e);", i));
+    line(fmt::format("[[maybe_unused]] int p{}(Frame& f, Env& e);", i));
   }
   for (std::size_t i = 0; i < program_.routines.size(); ++i) {
     line(fmt::format("\n// {}\nint r{}(Frame& f, Env& e) {{", program_.routines[i].name, i));
@@ -65,6 +67,9 @@ void Emitter::head() {
 }
 
 std::string emit_cpp(const std::filesystem::path& file, const std::string& function, const CompileOptions& options) {
+  if (!is_cpp_name(function)) {
+    throw std::invalid_argument("'" + function + "' cannot be the name of a C++ function; give another one");
+  }
   const ir::Program program = front_end(read_source(file), file.string(), options);
   return Emitter(program, function).run();
 }

@@ -44,6 +44,23 @@ void Emitter::call(char kind, int which, const ir::Block& after) {
   line("if (flow != on) { return flow; } }");
 }
 
+// A chain, of a switch with many labels, say, is flat: C++ compilers bound how deep braces nest.
+void Emitter::branch(const ir::Statement& first) {
+  const ir::Statement* s = &first;
+  line(fmt::format("if ({} != 0) {{", value(s->expr)));
+  block(s->yes);
+  while (s->no.size() == 1 && s->no.front().kind == Do::branch) {
+    s = &s->no.front();
+    line(fmt::format("}} else if ({} != 0) {{", value(s->expr)));
+    block(s->yes);
+  }
+  if (!s->no.empty()) {
+    line("} else {");
+    block(s->no);
+  }
+  line("}");
+}
+
 void Emitter::emit(const ir::Statement& s) {
   switch (s.kind) {
     case Do::assign:
@@ -56,13 +73,7 @@ void Emitter::emit(const ir::Statement& s) {
       copy(s);
       break;
     case Do::branch:
-      line(fmt::format("if ({} != 0) {{", value(s.expr)));
-      block(s.yes);
-      if (!s.no.empty()) {
-        line("} else {");
-        block(s.no);
-      }
-      line("}");
+      branch(s);
       break;
     case Do::loop:
       loop(s);

@@ -72,6 +72,7 @@ class Emitter {
   void emit(const ir::Statement& s);
   // Runs `text` if the place exists.
   void guarded(const ir::Place& place, const std::string& text);
+  void branch(const ir::Statement& first);
   void zero(const ir::Place& to, int count);
   void copy(const ir::Statement& s);
   // A routine ('r') or a parser ('p'). What it leaves behind is copied out however it ends.

@@ -94,10 +94,7 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
   };
   if (kind == "register") {
     const Type* element = type->arguments.empty() ? nullptr : type->arguments[0];
-    const bool has_bits =
-        element != nullptr &&
-        (element->is_bits() || (element->kind == Type::Kind::enumeration && element->element != nullptr));
-    if (!has_bits) {
+    if (element == nullptr || !has_bits(element)) {
       unsupported(instance.at,
                   "a register of " + (type->arguments.empty() ? "an unknown type" : text(type->arguments[0])));
     }

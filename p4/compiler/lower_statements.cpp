@@ -248,21 +248,42 @@ void Lowering::store(const Value& target, const Value& value, Location at) {
   }
 }
 
+// A chain of `else if`, from its end: each one and what its condition needs is what the one before does otherwise.
 void Lowering::conditional(const ast::Statement& statement) {
-  const int condition = boolean(*statement.left);
-  const auto body = [&](std::size_t which) {
-    return collect([&] {
-      if (which < statement.body.size()) {
-        in_scope(scope_, [&] { this->statement(*statement.body[which]); });
-      }
-    });
+  struct Link {
+    ir::Block before;  // of the condition
+    int condition = -1;
+    ir::Block yes;
+    Location at;
   };
-  ir::Block yes = body(0);
-  ir::Block no = body(1);
-  ir::Statement& branch = add(ir::Do::branch, statement.at);
-  branch.expr = condition;
-  branch.yes = std::move(yes);
-  branch.no = std::move(no);
+  const auto body = [&](const ast::Statement& one) {
+    return collect([&] { in_scope(scope_, [&] { this->statement(one); }); });
+  };
+  std::vector<Link> links;
+  ir::Block rest;
+  for (const ast::Statement* one = &statement; one != nullptr;) {
+    Link& link = links.emplace_back();
+    link.at = one->at;
+    link.before = collect([&] { link.condition = boolean(*one->left); });
+    link.yes = body(*one->body[0]);
+    const ast::Statement* otherwise = one->body.size() > 1 ? one->body[1].get() : nullptr;
+    const bool goes_on = otherwise != nullptr && otherwise->kind == StatementKind::conditional;
+    if (otherwise != nullptr && !goes_on) {
+      rest = body(*otherwise);
+    }
+    one = goes_on ? otherwise : nullptr;
+  }
+  for (std::size_t i = links.size(); i-- > 0;) {
+    ir::Block made = std::move(links[i].before);
+    ir::Statement& branch = made.emplace_back();
+    branch.kind = ir::Do::branch;
+    branch.at = origin(links[i].at);
+    branch.expr = links[i].condition;
+    branch.yes = std::move(links[i].yes);
+    branch.no = std::move(rest);
+    rest = std::move(made);
+  }
+  std::move(rest.begin(), rest.end(), std::back_inserter(*block_));
 }
 
 // A chain of branches; the conditions exclude each other.
@@ -287,8 +308,12 @@ void Lowering::run_cases(const std::vector<int>& conditions, const std::vector<c
 }
 
 void Lowering::choose(const ast::Statement& statement) {
+  constexpr std::size_t kMostCases = 2048;
   if (where_ == Where::parser) {
     fail(statement.at, "switch is not for parsers");
+  }
+  if (statement.cases.size() > kMostCases) {
+    unsupported(statement.at, fmt::format("a switch with more than {} labels", kMostCases));
   }
   for (std::size_t i = 0; i + 1 < statement.cases.size(); ++i) {
     if (statement.cases[i].label == nullptr) {
@@ -317,7 +342,11 @@ void Lowering::choose(const ast::Statement& statement) {
       pending = -1;  // the labels before it say nothing that default does not
       continue;
     }
-    const Value label = coerce(eval(*one.label, value.type), value.type, one.label->at);
+    const Value given = eval(*one.label, value.type);
+    // As the reference compiler, a number may stand for a member of a serializable enumeration.
+    const Value label = given.kind == Value::Kind::integer && value.type->is_serializable()
+                            ? cast(given, value.type, one.label->at)
+                            : coerce(given, value.type, one.label->at);
     if (!is_constant(label)) {
       fail(one.at, "a label of switch is a constant");
     }

@@ -454,6 +454,19 @@ class Printer {
     close();
   }
 
+  // A chain stays one: it may be longer than what nests.
+  void conditional(const Statement& first) {
+    const Statement* one = &first;
+    branch("if (" + text(*one->left) + ")", *one->body[0]);
+    while (one->body.size() > 1 && one->body[1]->kind == StatementKind::conditional) {
+      one = one->body[1].get();
+      branch("else if (" + text(*one->left) + ")", *one->body[0]);
+    }
+    if (one->body.size() > 1) {
+      branch("else", *one->body[1]);
+    }
+  }
+
   // A branch has braces, so that no 'else' changes its 'if'.
   void branch(const std::string& head, const Statement& body) {
     if (body.kind == StatementKind::block) {
@@ -513,10 +526,7 @@ class Printer {
         line("continue;");
         return;
       case StatementKind::conditional:
-        branch("if (" + text(*one.left) + ")", *one.body[0]);
-        if (one.body.size() > 1) {
-          branch("else", *one.body[1]);
-        }
+        conditional(one);
         return;
       case StatementKind::choose:
         open("switch (" + text(*one.left) + ")");

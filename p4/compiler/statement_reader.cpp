@@ -1,6 +1,8 @@
 // Statements.
 #include "token_reader.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <string_view>
 #include <utility>
@@ -35,16 +37,7 @@ StatementPtr ExpressionParser::statement() {
     return made;
   }
   if (first.is_name("if")) {
-    next();
-    made->kind = StatementKind::conditional;
-    expect("(");
-    made->left = expression();
-    expect(")");
-    made->body.push_back(statement());
-    if (peek().is_name("else")) {
-      next();
-      made->body.push_back(statement());
-    }
+    conditional_statement(*made);
     return made;
   }
   if (first.is_name("switch")) {
@@ -91,6 +84,35 @@ StatementPtr ExpressionParser::statement() {
   assignment_or_call(*made);
   expect(";");
   return made;
+}
+
+// A chain of `else if` is read in one go: it is long more often than nesting is deep.
+void ExpressionParser::conditional_statement(Statement& first) {
+  constexpr unsigned kLongestChain = 1000;
+  unsigned length = 0;
+  for (Statement* one = &first; one != nullptr;) {
+    if (++length > kLongestChain) {
+      unsupported(peek().at, fmt::format("a chain of more than {} 'if'", kLongestChain));
+    }
+    next();
+    one->kind = StatementKind::conditional;
+    expect("(");
+    one->left = expression();
+    expect(")");
+    one->body.push_back(statement());
+    Statement* following = nullptr;
+    if (peek().is_name("else")) {
+      next();
+      if (peek().is_name("if")) {
+        one->body.push_back(std::make_shared<Statement>());
+        following = one->body.back().get();
+        following->at = peek().at;
+      } else {
+        one->body.push_back(statement());
+      }
+    }
+    one = following;
+  }
 }
 
 void ExpressionParser::assignment_or_call(Statement& made) {

@@ -162,6 +162,9 @@ Annotations ExpressionParser::annotations() {
       if (note.name == "name" || note.name == "field_list" || note.name == "priority") {
         std::vector<std::string> names;
         argument_list(note.arguments, names);
+        if (note.name == "name" && (note.arguments.size() != 1 || note.arguments[0]->kind != ExprKind::string)) {
+          fail(note.at, "@name needs one string");
+        }
       } else {
         skip_brackets("(", ")", note);
       }

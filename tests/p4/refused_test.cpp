@@ -92,6 +92,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"WideSliceOfTwoReadOnly",
          {.top = "void f(in bit<300> x) { x[130:120] = 1; }", .body = "f(0);"},
          "this is read-only here"},
+        {"NameOfANumber",
+         {.locals = "@name(5) table t { actions = { NoAction; } }", .body = "t.apply();"},
+         "@name needs one string"},
         {"SizeOfAnotherType", {.locals = "register<bit<8>>(8w4) r;"}, "the size of a register has the type bit<32>"},
         {"WideRegister", {.locals = "register<bit<129>>(1) r;"}, "unsupported: a register of bit<129>"},
         {"WideKey",
@@ -539,6 +542,15 @@ TEST(Refused, ConditionsOfThePreprocessor) {
 }
 
 TEST(Refused, DeepNestingEndsWithAnErrorAndNotWithTheStack) {
+  std::string chain = "if (h.x.a == 0) {}";
+  std::string cases;
+  for (int i = 0; i < 20'000; ++i) {
+    chain += " else if (h.x.a == 1) {}";
+    cases += fmt::format("{}: {{}}", i);
+  }
+  EXPECT_THAT(error_of(program({.body = chain})), HasSubstr("unsupported: a chain of more than 1000 'if'"));
+  EXPECT_THAT(error_of(program({.body = "bit<32> x = 1; switch (x) {" + cases + "}"})),
+              HasSubstr("unsupported: a switch with more than 2048 labels"));
   const std::string deep(100'000, '(');
   EXPECT_THAT(error_of(program({.body = "h.x.a = " + deep})), HasSubstr("unsupported: nesting this deep"));
   std::string sum = "1";

@@ -12,7 +12,8 @@ namespace sidelatch::p4 {
 ///
 ///   std::shared_ptr<const sidelatch::p4::Program> sidelatch::p4::programs::FUNCTION();
 ///
-/// The program behaves as the one that compile_file() makes. `function` is a C++ name. Throws CompileError.
+/// The program behaves as the one that compile_file() makes. Throws CompileError, and
+/// std::invalid_argument if `function` cannot be the name of a C++ function.
 [[nodiscard]] std::string emit_cpp(const std::filesystem::path& file, const std::string& function,
                                    const CompileOptions& options = {});
 
