@@ -22,7 +22,10 @@ constexpr std::uint64_t kExecutionsOfATask = 2000;
 constexpr std::size_t kTasksOfARound = 16;
 constexpr std::uint64_t kRandomExecutions = 10'000;
 constexpr std::uint64_t kFewestWalks = 100;
-constexpr std::uint64_t kEventsBeforeStates = 10'000'000;
+// The two searches take turns. Each state of a search through states takes as long as so many events of executions.
+// Each time that neither has decided, both go on to so many times as much.
+constexpr std::uint64_t kEventsOfAState = 333;
+constexpr std::uint64_t kMoreEachTurn = 4;
 constexpr std::size_t kLongestWalk = 400;
 constexpr std::uint64_t kMostWalkedEvents = 20'000;  // of all walks: those of loops that never end are long
 
@@ -47,6 +50,7 @@ class Coordinator {
       deadline_ = began_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(options.budget);
     }
     workers_.resize(threads_);
+    states_of_turn_ = std::min(options.states_for_loops, options.max_states);
     // The first worker finds faults of the program itself.
     workers_.front() = std::make_unique<Worker>(program, options, stop_, deadline_, objects.changing());
   }
@@ -71,8 +75,8 @@ class Coordinator {
     const bool loops_alone =
         !found_ && verdict_.outcome == Outcome::safe && cut_ != 0 && first_cut_ && first_cut_->other.empty();
     const bool is_open = loops_alone || (too_long_ && !found_);
-    if (options_->mode == Mode::exhaustive && is_open && options_->states_for_loops != 0 && !tried_states_) {
-      run_states_for_loops();
+    if (options_->mode == Mode::exhaustive && is_open && may_try_states()) {
+      try_states();
     }
     look_again();
     return must_begin_again() ? Verdict{} : finish();
@@ -162,7 +166,7 @@ class Coordinator {
         return;
       }
       if (must_try_states()) {
-        run_states_for_loops();
+        try_states();
         if (found_ || is_decided_) {
           return;
         }
@@ -171,17 +175,24 @@ class Coordinator {
     }
   }
 
-  // Executions may be few and long, or many because of loops; the states of the same program may be few.
-  bool must_try_states() {
-    const bool now = !tried_states_ && !found_ && verdict_.events > kEventsBeforeStates &&
-                     options_->mode == Mode::exhaustive && options_->states_for_loops != 0;
-    tried_states_ = tried_states_ || now;
-    return now;
+  // Executions may be few and long, or many because of loops; the states of the same program may be few. Nobody knows
+  // before. So the searches take turns, and the one that needs less decides. The turns are counted in events, so they
+  // do not depend on the machine.
+  [[nodiscard]] bool may_try_states() const noexcept {
+    return states_of_turn_ != 0 && states_of_turn_ <= options_->max_states && unable_ == nullptr;
   }
-  void run_states_for_loops() {
+  [[nodiscard]] bool must_try_states() const noexcept {
+    return options_->mode == Mode::exhaustive && !found_ && may_try_states() &&
+           verdict_.events - events_of_states_ > states_of_turn_ * kEventsOfAState;
+  }
+  void try_states() {
     Options options = *options_;
-    options.max_states = options.states_for_loops;
+    options.max_states = states_of_turn_;
+    const std::uint64_t before = verdict_.events;
     run_states(options);
+    events_of_states_ += verdict_.events - before;
+    const bool is_last = states_of_turn_ == options_->max_states;
+    states_of_turn_ = is_last ? 0 : std::min(states_of_turn_ * kMoreEachTurn, options_->max_states);
   }
 
   void merge(TaskResult& result) {
@@ -417,8 +428,9 @@ class Coordinator {
   const char* unable_ = nullptr;
   bool states_ordered_objects_ = false;
   bool states_parted_posts_ = false;
-  bool knows_more_ = false;  // objects that change
-  bool tried_states_ = false;
+  bool knows_more_ = false;           // objects that change
+  std::uint64_t states_of_turn_ = 0;  // of the next search through states; 0: there is none
+  std::uint64_t events_of_states_ = 0;
   bool is_decided_ = false;  // by states, while executions were left
 };
 

@@ -181,6 +181,8 @@ class Execution final : public World {
   void apply(const Action& action, Event& event);
   /// The same for an action that happened at this point of an earlier execution; its effects are not recorded.
   void repeat(const Action& action);
+  /// The same where this step was repeated before, in this execution or another's: what its client looks at is known.
+  void retrace(const Action& action);
   /// The same; whether the client did the same as in that execution.
   [[nodiscard]] bool repeats(const Event& before);
   /// Whether Node::revoke() needs no yield() before it.
@@ -583,7 +585,8 @@ class Execution final : public World {
   };
   std::vector<Tally> tallies_;
   std::vector<const fabric::Reactor::Spares*> spares_;
-  std::vector<std::span<const std::byte>> left_out_;  // tallies_, and what spares_ say
+  std::vector<std::span<const std::byte>> left_out_;       // tallies_, and what spares_ say
+  std::vector<std::span<const std::byte>> left_out_here_;  // of these, those of the memory that is written down
   mutable bool tally_read_ = false;
   bool compares_tallies_ = false;
   std::uint64_t tasks_running_ = 0;  // of the world; the reactor may have more, which tasks have spawned

@@ -140,30 +140,25 @@ struct Execution::StateWriter {
 
   // Words of memory, without the bytes that are left out.
   void bytes(std::span<const std::byte> bytes, bool has_pointers) {
-    const bool any = std::ranges::any_of(execution->left_out_, [&](const std::span<const std::byte> span) {
-      return span.data() < bytes.data() + bytes.size() && bytes.data() < span.data() + span.size();
-    });
-    if (!any) {
+    std::vector<std::span<const std::byte>>& here = execution->left_out_here_;
+    here.clear();
+    for (const std::span<const std::byte> span : execution->left_out_) {
+      if (span.data() < bytes.data() + bytes.size() && bytes.data() < span.data() + span.size()) {
+        here.push_back(span);
+      }
+    }
+    if (here.empty()) {
       whole(bytes, has_pointers);
       return;
     }
-    const std::byte* skipped_end = nullptr;
-    const auto is_left_out = [&](const std::byte* at) {
-      if (at < skipped_end) {
-        return true;
-      }
-      for (const std::span<const std::byte> out_of_state : execution->left_out_) {
-        if (at >= out_of_state.data() && at < out_of_state.data() + out_of_state.size()) {
-          skipped_end = out_of_state.data() + out_of_state.size();
-          return true;
-        }
-      }
-      return false;
-    };
     for (std::size_t at = 0; at < bytes.size(); at += 8) {
+      const std::byte* const begin = bytes.data() + at;
+      const bool is_left_out = std::ranges::any_of(here, [begin](const std::span<const std::byte> span) {
+        return begin >= span.data() && begin < span.data() + span.size();
+      });
       std::uint64_t word = 0;
-      if (!is_left_out(bytes.data() + at)) {
-        std::memcpy(&word, bytes.data() + at, std::min<std::size_t>(8, bytes.size() - at));
+      if (!is_left_out) {
+        std::memcpy(&word, begin, std::min<std::size_t>(8, bytes.size() - at));
       }
       out->push_back(has_pointers ? plain(word) : word);
     }

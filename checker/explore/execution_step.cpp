@@ -108,6 +108,11 @@ void Execution::apply(const Action& action, Event& event) {
 
 void Execution::repeat(const Action& action) { happen(action, false); }
 
+void Execution::retrace(const Action& action) {
+  const Guard::Rest rest(guard_);  // protecting pages takes longer than all else of a step
+  happen(action, false);
+}
+
 bool Execution::repeats(const Event& before) {
   happen(before.action, false);
   return scratch_.client == before.client && scratch_.sender == before.sender && scratch_.ran == before.ran &&

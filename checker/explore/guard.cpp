@@ -99,6 +99,9 @@ Guard::~Guard() { open(); }
 
 void Guard::close(std::size_t number, std::span<std::byte> pages, std::span<const std::byte> bytes) noexcept {
   static_cast<void>(open(number));
+  if (rests_) {
+    return;
+  }
   if (ranges_.size() <= number) {
     ranges_.resize(number + 1);
   }

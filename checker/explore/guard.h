@@ -52,6 +52,18 @@ class Guard {
     Guard* guard_;
   };
 
+  /// While it lives, nothing is closed. So nothing counts as touched.
+  class Rest {
+   public:
+    explicit Rest(Guard& guard) noexcept : guard_(&guard) { guard.rests_ = true; }
+    Rest(const Rest&) = delete;
+    Rest& operator=(const Rest&) = delete;
+    ~Rest() { guard_->rests_ = false; }
+
+   private:
+    Guard* guard_;
+  };
+
   /// What an access of a closed range needs.
   enum class Entry : std::uint8_t {
     none,             ///< it is of no closed range
@@ -75,6 +87,7 @@ class Guard {
   };
   std::vector<Range> ranges_;
   std::size_t closed_ = 0;
+  bool rests_ = false;
 };
 
 }  // namespace sidelatch::explore

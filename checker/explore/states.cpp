@@ -278,7 +278,7 @@ void StateSearch::expand(Hand& hand, std::uint32_t state, Expansion& result) {
   const auto go_there = [&] {
     execution.begin();
     for (const Action& action : hand.path) {
-      execution.repeat(action);
+      execution.retrace(action);
     }
     result.events += hand.path.size();
   };
@@ -288,7 +288,11 @@ void StateSearch::expand(Hand& hand, std::uint32_t state, Expansion& result) {
     execution.enabled(once);
     const std::uint64_t memory = execution.memory_hash();
     execution.look_closely(true);
-    go_there();
+    execution.begin();
+    for (const Action& action : hand.path) {
+      execution.repeat(action);
+    }
+    result.events += hand.path.size();
     execution.look_closely(false);
     execution.enabled(hand.enabled);
     if (hand.enabled != once || execution.memory_hash() != memory) {

@@ -59,7 +59,9 @@ struct Options {
   /// may change.
   bool part_posts = false;
   std::uint64_t max_states = 10'000'000;  ///< `states`: at most so many
-  /// `exhaustive`: where nothing but loops is left open, a search through so many states may decide it. 0: none.
+  /// `exhaustive`: where nothing but loops is left open, or executions are many, a search through so many states may
+  /// decide it. Where both do not end, they take turns, each time with four times as much, states up to `max_states`.
+  /// 0: executions alone.
   std::uint64_t states_for_loops = 30'000;
   /// `exhaustive`, `states`: where nothing was found, at most so many executions by chance follow (at least 100, and as
   /// many as the search had). Nothing is left out in them, and no order stands for another. So they may show what the

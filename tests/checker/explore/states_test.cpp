@@ -11,6 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace sidelatch::explore {
 namespace {
 
@@ -228,6 +230,44 @@ TEST(States, GrowLikeAPolynomial) {
     EXPECT_LE(more.states, 8 * less.states) << less.states << " and " << more.states;
     EXPECT_GT(more.states, less.states);
   }
+}
+
+// ---- In turns with the search through executions.
+
+// There are 48 620 orders of nine additions of each of two clients.
+Task<void> add_nine_times(Client* client, Store* store, std::uint32_t /*number*/) {
+  for (int i = 0; i < 9; ++i) {
+    co_await client->qp->fetch_add(store->word(0), 1);
+  }
+}
+
+TEST(States, TakeTurnsWithExecutions) {
+  Options options = under(Preset::observed);
+  options.states_for_loops = 50;  // of the first turn: too few
+  std::vector<std::uint64_t> counts;
+  for (const unsigned threads : {1U, 2U}) {
+    options.threads = threads;
+    const Verdict verdict = check(clients_of(2, add_nine_times), options);
+    ASSERT_EQ(verdict.outcome, Outcome::safe) << to_text(verdict);
+    EXPECT_GT(verdict.states, 100U);
+    EXPECT_LT(verdict.executions, 48'620U);
+    counts.insert(counts.end(), {verdict.states, verdict.executions});
+  }
+  EXPECT_EQ(counts[0], counts[2]);
+  EXPECT_EQ(counts[1], counts[3]);
+}
+
+TEST(States, TakeNoTurnOfMoreThanTheirBound) {
+  Options options = under(Preset::observed);
+  options.threads = 1;
+  options.states_for_loops = 10;
+  options.max_states = 30;
+  options.max_executions = 20'000;
+  const Verdict verdict = check(clients_of(2, add_nine_times), options);
+  EXPECT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
+  EXPECT_THAT(verdict.bound, HasSubstr("executions"));
+  EXPECT_GE(verdict.states, 30U);
+  EXPECT_LT(verdict.states, 100U);  // it ends with the level that exceeds its bound
 }
 
 // ---- Schemes.
