@@ -406,6 +406,9 @@ bool QueuePair::post_for(ChainAwaiter& awaiter) {
   const bool wait = awaiter.until_ == ChainAwaiter::Until::completed;
   check_and_post(awaiter.chain_, wait);
   awaiter.last_ = posted_;
+  if (awaiter.posting_ != nullptr) {
+    *awaiter.posting_ = {posted_, failures_};
+  }
   if (wait) {
     wait_until_completed(awaiter);
     return true;
@@ -455,6 +458,16 @@ void QueuePair::post_first_in_line() {
     awaiter.error_ = std::make_shared<const FabricError>(error);
   }
   reactor_->ready(awaiter);
+}
+
+std::optional<std::uint64_t> QueuePair::result_of(std::uint64_t number) const noexcept {
+  const bool is_there = number <= completed_ && posted_ - number < options_.send_queue_depth;
+  if (!is_there || results_ == nullptr || reactor_->explores()) {
+    return std::nullopt;
+  }
+  std::uint64_t value = 0;
+  std::memcpy(&value, results_ + (number & (options_.send_queue_depth - 1)) * 8, sizeof value);
+  return value;
 }
 
 // Old values are taken out as soon as their requests complete: the ring entries are free for others afterwards.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace sidelatch::fabric {
@@ -116,7 +117,8 @@ bool Reactor::wait_until_idle(QueuePair& queue_pair, Duration limit) noexcept {
   };
   const std::uint64_t errors = queue_pair.failures();
   try {
-    const Time end = now() + limit;
+    const Time begin = now();
+    const Time end = begin + std::min(limit, Time::max() - begin);  // whose limit is no limit waits for ever
     set_aside();
     if (queue_pair.state() == QueuePair::State::ready && queue_pair.outstanding_so_far() > 0) {
       queue_pair.request_signal();

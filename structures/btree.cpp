@@ -121,6 +121,7 @@ std::uint32_t BTree::inner_capacity() const { return format_->capacity(1); }
 BTree::Worker::Worker(const BTree& tree, Node& node, std::span<Node* const> memory_nodes,
                       const BTreeWorkerOptions& options)
     : Client(node, memory_nodes, tree.buffer_bytes(), options.session, options.queue_pair, options.revokers),
+      tree_(tree.number_),
       most_cached_(options.cached_nodes),
       spares_(memory_nodes.size()),
       seen_full_(memory_nodes.size(), false) {
@@ -143,6 +144,10 @@ void BTree::require_value(std::size_t bytes) const {
 // A worker's first operation looks what the memory holds. A world that explores begins with zeroed memory that no other
 // program knows, and would try every order of these steps.
 Task<void> BTree::open(Worker& worker) const {
+  if (worker.tree_ != number_) {
+    throw std::invalid_argument(
+        "a worker of another tree: its spare nodes and its cache are of that tree; make one for this tree");
+  }
   if (!worker.reactor().explores()) {
     co_await open_superblocks(worker, heads_, superblocks_);
   }

@@ -62,6 +62,21 @@ Client::Client(Node& node, std::span<Node* const> memory_nodes, std::uint64_t by
   }
 }
 
+// The sessions end first: their ends wait for what the queue pairs have posted.
+Client& Client::operator=(Client&& other) noexcept {
+  if (this != &other) {
+    sessions_.clear();
+    queue_pairs_ = std::move(other.queue_pairs_);
+    sessions_ = std::move(other.sessions_);
+    tally_ = std::move(other.tally_);
+    yields_ = other.yields_;
+    swept_ = std::move(other.swept_);
+    last_opened_ = other.last_opened_;
+    opened_ = std::move(other.opened_);
+  }
+  return *this;
+}
+
 Task<void> Client::drain() {
   for (const auto& queue_pair : queue_pairs_) {
     co_await queue_pair->drain();

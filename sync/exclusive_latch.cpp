@@ -70,37 +70,23 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
     const WorkRequest latch = compare_swap(object.latch(), expected, desired);
     const WorkRequest record = fabric::read(hold.buffer.record(), object.record());
     std::uint64_t seen = 0;
-    const std::uint64_t posted = qp.posted_so_far();
-    try {
-      if (object.version_is_apart()) {
-        const WorkRequest header = fabric::read(hold.buffer.header(), object.header());
-        if (acquire_ == Acquire::speculative) {
-          const auto old = co_await qp.submit(latch, record, header);
-          seen = old[0];
-        } else {
-          const auto old = co_await qp.submit(latch);
-          seen = old[0];
-          under_way.latched = seen == expected;
-          if (under_way.latched) {
-            co_await qp.submit(record, header);
-          }
-        }
-      } else if (acquire_ == Acquire::speculative) {
-        const auto old = co_await qp.submit(latch, record);
-        seen = old[0];
-      } else {
-        const auto old = co_await qp.submit(latch);
-        seen = old[0];
-        under_way.latched = seen == expected;
-        if (under_way.latched) {
-          co_await qp.submit(record);
-        }
+    under_way.begin(expected);
+    if (acquire_ != Acquire::speculative) {
+      const auto old = co_await qp.submit(under_way.posting, latch);
+      seen = old[0];
+      under_way.latched = seen == expected;
+      if (under_way.latched && object.version_is_apart()) {
+        co_await qp.submit(record, fabric::read(hold.buffer.header(), object.header()));
+      } else if (under_way.latched) {
+        co_await qp.submit(record);
       }
-    } catch (...) {
-      if (qp.posted_so_far() == posted) {
-        hold.word = 0;
-      }
-      throw;
+    } else if (object.version_is_apart()) {
+      const WorkRequest header = fabric::read(hold.buffer.header(), object.header());
+      const auto old = co_await qp.submit(under_way.posting, latch, record, header);
+      seen = old[0];
+    } else {
+      const auto old = co_await qp.submit(under_way.posting, latch, record);
+      seen = old[0];
     }
     if (seen == expected) {
       if (expected != kFree) [[unlikely]] {
@@ -153,47 +139,46 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
     throw_lease_expired(hold);
   }
   QueuePair& qp = hold.qp();
-  const std::uint64_t posted = qp.posted_so_far();
-  std::uint64_t without_unlatch = posted;
+  ReleaseUnderWay under_way(hold, &write, nullptr, write_unlatch_.has_value());
+  Posting written;
   try {
     if (write_unlatch_) {
       // The WRITE carries the free latch.
       const std::uint64_t offset = hold.object.shape->header + hold.object.shape->latch_in_header();
       std::memcpy(hold.buffer.record().data + offset, &kFree, sizeof kFree);
       if (*write_unlatch_ == WriteUnlatch::async) {
-        co_await qp.enqueue(write);
+        co_await qp.enqueue(under_way.unlatch, write);
         hold.session->posted_unlatch(hold.object.latch(), hold.word);
         remember_commit(hold, write, nullptr, /*free_by_write=*/true);
       } else if (hold.session->has_lease()) {
         // The WRITE's completion does not prove that it is placed (rule 2), and a revocation would lose it. The READ
         // behind it proves it (rule 5).
-        co_await qp.submit(write, fabric::read(hold.buffer.header(), hold.object.header()));
+        co_await qp.submit(under_way.unlatch, write, fabric::read(hold.buffer.header(), hold.object.header()));
       } else {
-        co_await qp.submit(write);
+        co_await qp.submit(under_way.unlatch, write);
       }
     } else {
       const WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
       switch (release_) {
         case Release::basic:
-          without_unlatch = posted + 1;
-          co_await qp.submit(write);
-          co_await qp.submit(give_back);
+          co_await qp.submit(written, write);
+          co_await qp.submit(under_way.unlatch, give_back);
           break;
         case Release::combined:
-          co_await qp.submit(write, give_back);
+          co_await qp.submit(under_way.unlatch, write, give_back);
           break;
         case Release::async:
-          co_await qp.enqueue(write, give_back);
+          co_await qp.enqueue(under_way.unlatch, write, give_back);
           hold.session->posted_unlatch(hold.object.latch(), hold.word);
           remember_commit(hold, write, nullptr, /*free_by_write=*/false);
           break;
       }
     }
   } catch (const FabricError& error) {
-    const bool unlatched = qp.posted_so_far() > without_unlatch;
-    hold.session->owe_unlatch(hold, &write, nullptr, write_unlatch_.has_value(), unlatched);
-    throw_commit_failed(error, hold, qp.posted_so_far() != posted, unlatched);
+    const bool unlatched = under_way.unlatch.happened();
+    throw_commit_failed(error, hold, written.happened() || unlatched, unlatched);
   }
+  under_way.is_over();
   hold.buffer.drop();
 }
 
@@ -205,19 +190,19 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write, Work
   WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
   give_back.fence = is_atomic(publish.opcode);  // atomics on different words are not ordered (rule 5)
   QueuePair& qp = hold.qp();
-  const std::uint64_t posted = qp.posted_so_far();
+  ReleaseUnderWay under_way(hold, &write, &publish);
   try {
     if (release_ == Release::async) {
-      co_await qp.enqueue(write, publish, give_back);
+      co_await qp.enqueue(under_way.unlatch, write, publish, give_back);
       hold.session->posted_unlatch(hold.object.latch(), hold.word);
       remember_commit(hold, write, &publish, /*free_by_write=*/false);
     } else {
-      co_await qp.submit(write, publish, give_back);
+      co_await qp.submit(under_way.unlatch, write, publish, give_back);
     }
   } catch (const FabricError& error) {
-    hold.session->owe_unlatch(hold, &write, &publish, /*free_by_write=*/false, qp.posted_so_far() != posted);
-    throw_commit_failed(error, hold, qp.posted_so_far() != posted, qp.posted_so_far() != posted);
+    throw_commit_failed(error, hold, under_way.unlatch.happened(), under_way.unlatch.happened());
   }
+  under_way.is_over();
   hold.buffer.drop();
 }
 
@@ -241,12 +226,13 @@ Task<void> ExclusiveLatch::commit_async(Hold& hold) const {
   }
   const WorkRequest write = write_payload(hold);
   const WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
+  ReleaseUnderWay under_way(hold, &write);
   try {
-    co_await session.qp().enqueue(write, give_back);
+    co_await session.qp().enqueue(under_way.unlatch, write, give_back);
   } catch (const FabricError& error) {  // it waits only for room: nothing was posted
-    session.owe_unlatch(hold, &write, nullptr, /*free_by_write=*/false, /*posted=*/false);
     throw_commit_failed(error, hold, /*posted=*/false, /*unlatched=*/false);
   }
+  under_way.is_over();
   session.posted_unlatch({give_back.remote, 8, give_back.rkey}, hold.word);
   if (leased) [[unlikely]] {
     session.posted_commit(hold, write, nullptr, /*free_by_write=*/false);

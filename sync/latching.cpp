@@ -19,23 +19,41 @@ std::string level_name(Acquire acquire, Release release) {
   return release == Release::combined ? "basic+combined" : "basic+async";
 }
 
+void ReleaseUnderWay::leave() {
+  Session& session = *hold_->session;
+  const bool is_apart = hold_->unlatch_by == UnlatchBy::swap_apart;
+  const QueuePair& pair = is_apart ? *session.options().latches.queue_pair : session.qp();
+  const bool happens = pair.carries(unlatch);
+  if (!happens || (is_apart && session.has_lease())) {
+    session.owe_unlatch(*hold_, write_, publish_, free_by_write_, unlatch.happened());
+    hold_->buffer.drop();  // the session has a copy, and may need a buffer to send it
+    return;
+  }
+  if (is_apart) {  // nobody could tell later whose latch it is
+    return;
+  }
+  session.posted_unlatch(hold_->object.latch(), hold_->word);
+  if (session.has_lease() && write_ != nullptr) {
+    session.posted_commit(*hold_, *write_, publish_, free_by_write_);
+  } else if (session.has_lease()) {
+    session.posted_commit(*hold_);
+  }
+  hold_->buffer.drop();
+}
+
 Task<void> post_unlatch(Hold& hold, WorkRequest unlatch, bool async) {
   QueuePair& qp = hold.qp();
-  const std::uint64_t posted = qp.posted_so_far();
-  try {
-    if (async) {
-      co_await qp.enqueue(unlatch);
-      hold.session->posted_unlatch(hold.object.latch(), hold.word);
-      if (hold.session->has_lease()) {
-        hold.session->posted_commit(hold);
-      }
-    } else {
-      co_await qp.submit(unlatch);
+  ReleaseUnderWay under_way(hold);
+  if (async) {
+    co_await qp.enqueue(under_way.unlatch, unlatch);
+    hold.session->posted_unlatch(hold.object.latch(), hold.word);
+    if (hold.session->has_lease()) {
+      hold.session->posted_commit(hold);
     }
-  } catch (const FabricError&) {
-    hold.session->owe_unlatch(hold, nullptr, nullptr, /*free_by_write=*/false, qp.posted_so_far() != posted);
-    throw;
+  } else {
+    co_await qp.submit(under_way.unlatch, unlatch);
   }
+  under_way.is_over();
   hold.buffer.drop();
 }
 

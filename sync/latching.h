@@ -68,14 +68,52 @@ class AcquisitionUnderWay {
   AcquisitionUnderWay(const AcquisitionUnderWay&) = delete;
   AcquisitionUnderWay& operator=(const AcquisitionUnderWay&) = delete;
   ~AcquisitionUnderWay() {
-    if (hold_->buffer.valid() && hold_->word != 0 && !hold_->qp().reactor().abandons_tasks()) [[unlikely]] {
-      hold_->session->owe_acquired(*hold_, latched);
+    if (hold_->buffer.valid() && hold_->word != 0 && posting.happened() && !hold_->qp().reactor().abandons_tasks())
+        [[unlikely]] {
+      hold_->session->owe_acquired(*hold_, latched, posting, expected);
     }
   }
+  /// Call it before each attempt, which takes a word that is `seen` now.
+  void begin(std::uint64_t seen) noexcept {
+    posting = {};
+    expected = seen;
+    latched = false;
+  }
+
+  fabric::Posting posting;  // of the request that latches
+  std::uint64_t expected = 0;
   bool latched = false;  // for certain
 
  private:
   Hold* hold_;
+};
+
+// The end of a hold may end without an outcome, too. What was posted happens. The session owes the rest.
+class ReleaseUnderWay {
+ public:
+  /// `write`, `publish`: of a commit; they outlive this object. `free_by_write`: the last of them unlatches.
+  explicit ReleaseUnderWay(Hold& hold, const fabric::WorkRequest* write = nullptr,
+                           const fabric::WorkRequest* publish = nullptr, bool free_by_write = false) noexcept
+      : hold_(&hold), write_(write), publish_(publish), free_by_write_(free_by_write) {}
+  ReleaseUnderWay(const ReleaseUnderWay&) = delete;
+  ReleaseUnderWay& operator=(const ReleaseUnderWay&) = delete;
+  ~ReleaseUnderWay() {
+    if (!is_over_ && !hold_->qp().reactor().abandons_tasks()) [[unlikely]] {
+      leave();
+    }
+  }
+  void is_over() noexcept { is_over_ = true; }
+
+  fabric::Posting unlatch;  // of the request that unlatches
+
+ private:
+  void leave();
+
+  Hold* hold_;
+  const fabric::WorkRequest* write_;
+  const fabric::WorkRequest* publish_;
+  bool free_by_write_;
+  bool is_over_ = false;
 };
 
 }  // namespace sidelatch::sync

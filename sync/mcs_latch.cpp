@@ -26,24 +26,39 @@ class PlaceUnderWay {
   PlaceUnderWay(const PlaceUnderWay&) = delete;
   PlaceUnderWay& operator=(const PlaceUnderWay&) = delete;
   ~PlaceUnderWay() {
-    if (owed.turn != 0 && !session_->qp().reactor().abandons_tasks()) [[unlikely]] {
-      session_->owe(std::move(owed));
+    if (owed.turn == 0 || session_->qp().reactor().abandons_tasks()) [[likely]] {
+      return;
     }
+    if (posting.happened()) {
+      owed.certain = false;
+      owed.asked = {posting, expected};
+    }
+    session_->owe(std::move(owed));
   }
   void is_over() noexcept { owed.turn = 0; }
+  /// Call it before a CAS of the latch, and know_outcome() after it.
+  [[nodiscard]] Posting& begin_swap(std::uint64_t compare) noexcept {
+    posting = {};
+    expected = compare;
+    return posting;
+  }
+  void know_outcome() noexcept { posting = {}; }
 
   OwedLatch owed;
+  Posting posting;
+  std::uint64_t expected = 0;
 
  private:
   Session* session_;
 };
 
 // With a deadline: false if it has passed.
-Task<bool> take_if_free(Session* session, RemoteSpan latch, std::uint64_t place) {
+Task<bool> take_if_free(Session* session, RemoteSpan latch, std::uint64_t place, PlaceUnderWay& under_way) {
   Attempts attempts(*session);
   for (;;) {
-    const std::uint64_t seen = co_await session->qp().compare_swap(latch, kFree, place);
-    if (seen == kFree) {
+    const auto old = co_await session->qp().submit(under_way.begin_swap(kFree), compare_swap(latch, kFree, place));
+    under_way.know_outcome();
+    if (old[0] == kFree) {
       co_return true;
     }
     if (attempts.expired()) {
@@ -96,43 +111,32 @@ Task<ExclusiveGuard> McsLatch::do_latch(Session& session, Object object, std::so
   const WorkRequest record = fabric::read(hold.buffer.record(), object.record());
   std::uint64_t predecessor = kFree;
   bool has_record = false;
-  const std::uint64_t posted = qp.posted_so_far();
-  std::exception_ptr error;
-  try {
-    if (session.options().retry.deadline) {
-      const bool taken = co_await take_if_free(&session, object.latch(), own);
-      if (!taken) {
-        under_way.is_over();
-        peers.give_back(own);
-        co_return ExclusiveGuard();
-      }
-    } else {
-      for (std::uint64_t expected = kFree;;) {
-        under_way.owed.predecessor = expected;
-        const WorkRequest swap = compare_swap(object.latch(), expected, own);
-        if (acquire_ == Acquire::speculative && expected == kFree) {
-          const auto old = co_await qp.submit(swap, record);
-          predecessor = old[0];
-          has_record = true;
-        } else {
-          predecessor = co_await qp.compare_swap(object.latch(), expected, own);
-          has_record = false;
-        }
-        if (predecessor == expected) {
-          break;
-        }
-        expected = predecessor;
-      }
-    }
-  } catch (const FabricError&) {
-    error = std::current_exception();
-  }
-  if (error) {
-    if (qp.posted_so_far() == posted) {  // nothing of it has happened
+  if (session.options().retry.deadline) {
+    const bool taken = co_await take_if_free(&session, object.latch(), own, under_way);
+    if (!taken) {
       under_way.is_over();
       peers.give_back(own);
+      co_return ExclusiveGuard();
     }
-    std::rethrow_exception(error);
+  } else {
+    for (std::uint64_t expected = kFree;;) {
+      under_way.owed.predecessor = expected;
+      const WorkRequest swap = compare_swap(object.latch(), expected, own);
+      if (acquire_ == Acquire::speculative && expected == kFree) {
+        const auto old = co_await qp.submit(under_way.begin_swap(expected), swap, record);
+        predecessor = old[0];
+        has_record = true;
+      } else {
+        const auto old = co_await qp.submit(under_way.begin_swap(expected), swap);
+        predecessor = old[0];
+        has_record = false;
+      }
+      under_way.know_outcome();
+      if (predecessor == expected) {
+        break;
+      }
+      expected = predecessor;
+    }
   }
   under_way.owed.certain = true;
   if (predecessor != kFree) {
@@ -157,30 +161,32 @@ Task<void> McsLatch::leave(Hold& hold, const WorkRequest* write) const {
   under_way.owed.turn = own;
   under_way.owed.certain = true;
   const WorkRequest free = compare_swap(hold.object.latch(), own, kFree);
-  const std::uint64_t posted = qp.posted_so_far();
-  std::uint64_t without_unlatch = posted;
+  if (write != nullptr) {
+    under_way.owed.writes.push_back(copy_of(*write));
+  }
+  Posting written;
   std::uint64_t seen = 0;
   try {
     if (write == nullptr) {
-      const auto old = co_await qp.submit(free);
+      const auto old = co_await qp.submit(under_way.begin_swap(own), free);
       seen = old[0];
     } else if (release_ == Release::basic) {
-      without_unlatch = posted + 1;
-      co_await qp.submit(*write);
-      const auto old = co_await qp.submit(free);
+      co_await qp.submit(written, *write);
+      const auto old = co_await qp.submit(under_way.begin_swap(own), free);
       seen = old[0];
     } else {
-      const auto old = co_await qp.submit(*write, free);
+      const auto old = co_await qp.submit(under_way.begin_swap(own), *write, free);
       seen = old[1];
     }
   } catch (const FabricError& cause) {
-    under_way.owed.certain = qp.posted_so_far() <= without_unlatch;
     if (write == nullptr) {
       throw;
     }
-    under_way.owed.writes.push_back(copy_of(*write));
-    throw_commit_failed(cause, hold, qp.posted_so_far() != posted, !under_way.owed.certain);
+    const bool unlatched = under_way.posting.happened();
+    throw_commit_failed(cause, hold, written.happened() || unlatched, unlatched);
   }
+  under_way.know_outcome();
+  under_way.owed.writes.clear();
   hold.buffer.drop();
   if (seen != own) {
     under_way.owed.successor = co_await peers.wait_for_successor(own);
@@ -214,6 +220,18 @@ Task<void> McsLatch::release(Hold& hold) const { return leave(hold, nullptr); }
 Task<Scheme::Turn> McsLatch::pass_on(Session& session, OwedLatch& owed) const {
   LatchPeers& peers = peers_of(session);
   QueuePair& qp = session.qp();
+  bool has_successor = false;
+  if (!owed.certain && owed.asked.posting.happened()) {
+    const std::uint64_t expected = owed.asked.expected;
+    const std::optional<std::uint64_t> found = co_await session.outcome_of(owed);
+    const bool leaves = expected == owed.turn;
+    if (found && (*found == expected) == leaves) {  // the place is not in the queue: no more, or not at all
+      peers.give_back(owed.turn);
+      co_return Turn::over;
+    }
+    owed.certain = found.has_value();
+    has_successor = found && leaves;
+  }
   if (!owed.certain) {
     const std::uint64_t last = co_await qp.fetch_add(owed.latch, 0);
     if (last != owed.turn) {
@@ -227,13 +245,16 @@ Task<Scheme::Turn> McsLatch::pass_on(Session& session, OwedLatch& owed) const {
     owed.predecessor = kFree;
   }
   if (owed.successor == 0) {
-    co_await session.write_again(owed);
-    owed.certain = false;
-    const std::uint64_t seen = co_await qp.compare_swap(owed.latch, owed.turn, kFree);
-    owed.certain = true;
-    if (seen == owed.turn) {
-      peers.give_back(owed.turn);
-      co_return Turn::over;
+    if (!has_successor) {
+      co_await session.write_again(owed);
+      owed.certain = false;
+      const std::uint64_t seen = co_await qp.compare_swap(owed.latch, owed.turn, kFree);
+      owed.certain = true;
+      owed.writes.clear();
+      if (seen == owed.turn) {
+        peers.give_back(owed.turn);
+        co_return Turn::over;
+      }
     }
     owed.successor = co_await peers.wait_for_successor(owed.turn);
   }

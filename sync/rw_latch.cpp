@@ -16,17 +16,9 @@ constexpr std::uint64_t kMinusOneReader = std::uint64_t{0} - kOneReader;
 
 // Takes back the count of a reader that has met a writer.
 Task<void> count_out(Hold& hold) {
-  QueuePair& qp = hold.qp();
-  const std::uint64_t posted = qp.posted_so_far();
-  hold.word = 0;
-  try {
-    co_await qp.submit(fetch_add(hold.object.latch(), kMinusOneReader));
-  } catch (const FabricError&) {
-    hold.word = kOneReader;
-    hold.session->owe_unlatch(hold, nullptr, nullptr, /*free_by_write=*/false, qp.posted_so_far() != posted);
-    hold.word = 0;
-    throw;
-  }
+  ReleaseUnderWay under_way(hold);
+  co_await hold.qp().submit(under_way.unlatch, fetch_add(hold.object.latch(), kMinusOneReader));
+  under_way.is_over();
 }
 
 // A read may end without an outcome: by an exception, or because its task is destroyed. A hold that has its word then
@@ -37,16 +29,17 @@ class CountUnderWay {
   CountUnderWay(const CountUnderWay&) = delete;
   CountUnderWay& operator=(const CountUnderWay&) = delete;
   ~CountUnderWay() {
-    if (!hold_->buffer.valid() || hold_->word == 0 || hold_->qp().reactor().abandons_tasks()) {
+    if (!hold_->buffer.valid() || !posting.happened() || hold_->qp().reactor().abandons_tasks()) {
       return;
     }
     if (hold_->qp().state() == QueuePair::State::ready) {
       hold_->session->release_dropped(*hold_, counted);  // executed behind the count, or not at all
     } else {
-      hold_->session->owe_acquired(*hold_, counted);
+      hold_->session->owe_acquired(*hold_, counted, posting, 0);
     }
   }
-  bool counted = false;  // for certain
+  fabric::Posting posting;  // of the count
+  bool counted = false;     // for certain
 
  private:
   Hold* hold_;
@@ -88,30 +81,24 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
     const WorkRequest count_in = fetch_add(object.latch(), kOneReader);
     const Time asked = session.has_lease() ? session.lease_clock() : Time{};
     std::uint64_t seen = 0;
-    const std::uint64_t posted = qp.posted_so_far();
     hold.word = kOneReader;
     under_way.counted = false;
-    try {
-      if (acquire_ == Acquire::speculative) {
-        const auto old = co_await qp.submit(count_in, fabric::read(hold.buffer.record(), object.record()));
-        seen = old[0];
-      } else {
-        const auto old = co_await qp.submit(count_in);
-        under_way.counted = true;
-        seen = old[0];
-        if (!is_exclusive(seen)) {
-          co_await qp.read(hold.buffer.record(), object.record());
-        }
+    if (acquire_ == Acquire::speculative) {
+      const auto old =
+          co_await qp.submit(under_way.posting, count_in, fabric::read(hold.buffer.record(), object.record()));
+      seen = old[0];
+    } else {
+      const auto old = co_await qp.submit(under_way.posting, count_in);
+      under_way.counted = true;
+      seen = old[0];
+      if (!is_exclusive(seen)) {
+        co_await qp.read(hold.buffer.record(), object.record());
       }
-    } catch (...) {
-      if (qp.posted_so_far() == posted) {
-        hold.word = 0;
-      }
-      throw;
     }
     if (!is_exclusive(seen)) {
       co_return std::move(hold);
     }
+    under_way.posting = {};  // from here on count_out() sees to it
     co_await count_out(hold);
     if (attempts.expired()) {
       co_return ReadGuard();

@@ -45,6 +45,9 @@ void SessionOptions::validate() const {
   if (buffers == 0 || buffers > kMostBuffers) {
     throw std::invalid_argument(fmt::format("a session of {} buffers: it must have 1 to {}", buffers, kMostBuffers));
   }
+  if (linger < Duration::zero()) {
+    throw std::invalid_argument(fmt::format("linger is {:g} ns: it must be at least 0", to_ns(linger)));
+  }
   if (lease.length != Duration::zero() && owner == 0) {
     throw std::invalid_argument("a lease without owner id: give the session an owner, 1 to 65535");
   }

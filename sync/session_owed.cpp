@@ -158,7 +158,7 @@ void Session::owe_unlatch(const Hold& hold, const WorkRequest* write, const Work
   owe(std::move(owed));
 }
 
-void Session::owe_acquired(const Hold& hold, bool latched) {
+void Session::owe_acquired(const Hold& hold, bool latched, const Posting& asked, std::uint64_t expected) {
   OwedLatch owed{.latch = latch_of(hold),
                  .word = hold.word,
                  .certain = latched,
@@ -166,7 +166,19 @@ void Session::owe_acquired(const Hold& hold, bool latched) {
                  .by = hold.unlatch_by,
                  .queue = hold.queue,
                  .turn = hold.turn};
+  owed.asked = {asked, expected};
   owe(std::move(owed));
+}
+
+Task<std::optional<std::uint64_t>> Session::outcome_of(OwedLatch& owed) const {
+  QueuePair& pair = pair_of(owed);
+  if (!pair.carries(owed.asked.posting)) {
+    owed.asked = {};
+    co_return std::nullopt;
+  }
+  co_await pair.reach(owed.asked.posting.number);
+  const std::uint64_t number = std::exchange(owed.asked, {}).posting.number;
+  co_return pair.result_of(number);
 }
 
 QueuePair& Session::pair_of(const OwedLatch& owed) const noexcept {
@@ -220,6 +232,37 @@ void Session::note_dead(std::uint16_t owner) {
   }
 }
 
+// What is being given back. If its task ends before that has happened, the session owes it again.
+class Session::OwedUnderWay {
+ public:
+  OwedUnderWay(Session& session, OwedLatch&& of) noexcept : owed(std::move(of)), session_(&session) {}
+  OwedUnderWay(const OwedUnderWay&) = delete;
+  OwedUnderWay& operator=(const OwedUnderWay&) = delete;
+  ~OwedUnderWay() {
+    if (is_over_ || session_->qp_->reactor().abandons_tasks()) {
+      return;
+    }
+    if (owed.by != UnlatchBy::subtraction || !session_->qp_->carries(unlatch)) {
+      session_->owe(std::move(owed));
+      return;
+    }
+    session_->posted_unlatch(owed.latch, owed.word);
+    if (session_->has_lease()) {
+      Unlatches::Commit& commit = session_->unlatches_.new_commit();
+      commit = {};
+      commit.inherited = owed.inherited;
+    }
+  }
+  void is_over() noexcept { is_over_ = true; }
+
+  OwedLatch owed;
+  Posting unlatch;
+
+ private:
+  Session* session_;
+  bool is_over_ = false;
+};
+
 Task<void> Session::settle() {
   notice_failure();
   while (!owed_.empty()) {
@@ -231,6 +274,18 @@ Task<void> Session::settle() {
       in_doubt_.push_back(std::move(owed_.back()));
       owed_.pop_back();
       continue;
+    }
+    if (!owed_.back().certain && owed_.back().asked.posting.happened()) {
+      const std::uint64_t expected = owed_.back().asked.expected;
+      const bool happens = pair_of(owed_.back()).carries(owed_.back().asked.posting);
+      const std::optional<std::uint64_t> found = co_await outcome_of(owed_.back());
+      if (happens && owed_.back().word == kOneReader) {
+        owed_.back().certain = true;  // a count always happens
+      } else if (found && *found != expected) {
+        owed_.pop_back();
+        continue;
+      }
+      owed_.back().certain = owed_.back().certain || found;
     }
     if (!owed_.back().certain) {
       const OwedLatch& owed = owed_.back();
@@ -250,40 +305,24 @@ Task<void> Session::settle() {
       }
       owed_.back().certain = true;
     }
-    OwedLatch owed = std::move(owed_.back());
+    OwedUnderWay last(*this, std::move(owed_.back()));
     owed_.pop_back();
-    std::exception_ptr error;
-    try {
-      co_await give_back(owed);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    if (error) {
-      owe(std::move(owed));
-      std::rethrow_exception(error);
-    }
+    co_await give_back(last.owed, last.unlatch);
+    last.is_over();
   }
   errors_seen_ = failures_;
 }
 
 Task<void> Session::settle_place() {
-  OwedLatch owed = std::move(owed_.back());
+  OwedUnderWay last(*this, std::move(owed_.back()));
   owed_.pop_back();
-  std::exception_ptr error;
-  try {
-    const Scheme::Turn turn = co_await owed.queue->pass_on(*this, owed);
-    if (turn == Scheme::Turn::held) {
-      co_await give_back(owed);
-    } else if (turn == Scheme::Turn::unknown) {
-      in_doubt_.push_back(owed);
-    }
-  } catch (...) {
-    error = std::current_exception();
+  const Scheme::Turn turn = co_await last.owed.queue->pass_on(*this, last.owed);
+  if (turn == Scheme::Turn::held) {
+    co_await give_back(last.owed, last.unlatch);
+  } else if (turn == Scheme::Turn::unknown) {
+    in_doubt_.push_back(last.owed);
   }
-  if (error) {
-    owe(std::move(owed));
-    std::rethrow_exception(error);
-  }
+  last.is_over();
 }
 
 Task<void> Session::write_again(const OwedLatch& owed) {
@@ -301,7 +340,7 @@ Task<void> Session::write_again(const OwedLatch& owed) {
   }
 }
 
-Task<void> Session::give_back(OwedLatch& owed) {
+Task<void> Session::give_back(OwedLatch& owed, Posting& unlatch) {
   if (!owed.writes.empty() && owed.free_by_write) {
     owed.certain = false;  // if the WRITE fails, it may have happened
   }
@@ -311,7 +350,7 @@ Task<void> Session::give_back(OwedLatch& owed) {
   }
   if (!owed.free_by_write) {
     owed.certain = false;  // if the request fails, it may have happened
-    co_await pair_of(owed).submit(unlatch_of(owed));
+    co_await pair_of(owed).submit(unlatch, unlatch_of(owed));
   }
 }
 

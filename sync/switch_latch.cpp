@@ -26,13 +26,9 @@ const RemoteLatches& latches_of(const Session& session, std::string_view name) {
 
 Task<void> unlatch_apart(Hold& hold, WorkRequest request) {
   QueuePair& latches = *hold.session->options().latches.queue_pair;
-  const std::uint64_t posted = latches.posted_so_far();
-  try {
-    co_await latches.submit(request);
-  } catch (const FabricError&) {
-    hold.session->owe_unlatch(hold, nullptr, nullptr, /*free_by_write=*/false, latches.posted_so_far() != posted);
-    throw;
-  }
+  ReleaseUnderWay under_way(hold);
+  co_await latches.submit(under_way.unlatch, request);
+  under_way.is_over();
   hold.buffer.drop();
 }
 
@@ -72,21 +68,13 @@ Task<ExclusiveGuard> SwitchLatch::do_latch(Session& session, Object object, std:
       hold.since = session.lease_clock();
     }
     hold.word = expanded_word(compact_word(session.next_word()));
-    const std::uint64_t posted = latches.posted_so_far();
-    std::uint64_t seen = 0;
-    try {
-      const std::uint64_t old =
-          co_await latches.compare_swap(place_of_latch, compact_word(expected), compact_word(hold.word));
-      seen = expanded_word(old);
-      under_way.latched = seen == expected;
-      if (under_way.latched) {
-        co_await session.qp().read(hold.buffer.record(), object.record());
-      }
-    } catch (...) {
-      if (latches.posted_so_far() == posted) {
-        hold.word = 0;
-      }
-      throw;
+    under_way.begin(compact_word(expected));
+    const auto old = co_await latches.submit(
+        under_way.posting, compare_swap(place_of_latch, compact_word(expected), compact_word(hold.word)));
+    const std::uint64_t seen = expanded_word(old[0]);
+    under_way.latched = seen == expected;
+    if (under_way.latched) {
+      co_await session.qp().read(hold.buffer.record(), object.record());
     }
     if (seen == expected) {
       if (expected != kFree) {
@@ -123,17 +111,16 @@ Task<void> SwitchLatch::commit(Hold& hold) const {
   QueuePair& qp = hold.qp();
   QueuePair& latches = *hold.session->options().latches.queue_pair;
   const WorkRequest write = write_payload(hold);
-  const std::uint64_t written = qp.posted_so_far();
-  const std::uint64_t unlatched = latches.posted_so_far();
   hold.inherited = 0;  // repaired
+  ReleaseUnderWay under_way(hold, &write);
+  Posting written;
   try {
-    co_await qp.submit(write, fabric::read(hold.buffer.header(), hold.object.header()));
-    co_await latches.submit(unlatch_of(hold));
+    co_await qp.submit(written, write, fabric::read(hold.buffer.header(), hold.object.header()));
+    co_await latches.submit(under_way.unlatch, unlatch_of(hold));
   } catch (const FabricError& error) {
-    const bool may_be_free = latches.posted_so_far() != unlatched;
-    hold.session->owe_unlatch(hold, &write, nullptr, /*free_by_write=*/false, may_be_free);
-    throw_commit_failed(error, hold, qp.posted_so_far() != written, may_be_free);
+    throw_commit_failed(error, hold, written.happened(), under_way.unlatch.happened());
   }
+  under_way.is_over();
   hold.buffer.drop();
 }
 

@@ -40,6 +40,27 @@ void require_switch(const Session& session, std::string_view name) {
   }
 }
 
+// A task may be destroyed while its CAS is under way. If the connection is lost, the switch's control plane gives back
+// what it has latched.
+class LatchUnderWay {
+ public:
+  explicit LatchUnderWay(Hold& hold) noexcept : hold_(&hold) {}
+  LatchUnderWay(const LatchUnderWay&) = delete;
+  LatchUnderWay& operator=(const LatchUnderWay&) = delete;
+  ~LatchUnderWay() {
+    if (hold_->buffer.valid() && hold_->qp().carries(posting) && !hold_->qp().reactor().abandons_tasks()) [[unlikely]] {
+      hold_->word = version + 1;
+      hold_->session->owe_acquired(*hold_, /*latched=*/false, posting, version);
+    }
+  }
+
+  Posting posting;
+  std::uint64_t version = 0;  // that the CAS compares with
+
+ private:
+  Hold* hold_;
+};
+
 Task<ObjectBuffer> buffer_for(Session& session, Object object) {
   RingBuffer buffer = session.take_buffer(*object.shape);
   if (!buffer.valid()) {
@@ -61,6 +82,7 @@ Task<ExclusiveGuard> SwitchedVersion::do_latch(Session& session, Object object, 
   Attempts attempts(session, Attempts::Forgotten());
   Hold hold{.scheme = this, .session = &session, .object = object, .unlatch_by = UnlatchBy::count_back, .place = place};
   hold.buffer = co_await buffer_for(session, object);
+  LatchUnderWay under_way(hold);
   while (attempts.shows_head()) {
     forget_failed_attempt(session, hold.buffer);
     co_await attempts.pause();
@@ -69,8 +91,11 @@ Task<ExclusiveGuard> SwitchedVersion::do_latch(Session& session, Object object, 
     co_await session.qp().read(hold.buffer.record(), object.record());
     const std::uint64_t version = version_in(hold.buffer.record());
     if (!is_latched(version)) {
-      const std::uint64_t seen = co_await session.qp().compare_swap(object.latch(), version, version + 1);
-      if (seen == version) {
+      under_way.version = version;
+      const auto seen =
+          co_await session.qp().submit(under_way.posting, compare_swap(object.latch(), version, version + 1));
+      under_way.posting = {};
+      if (seen[0] == version) {
         hold.version = version;
         hold.word = version + 1;
         co_return std::move(hold);

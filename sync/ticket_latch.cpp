@@ -28,18 +28,53 @@ class TicketUnderWay {
   TicketUnderWay(const TicketUnderWay&) = delete;
   TicketUnderWay& operator=(const TicketUnderWay&) = delete;
   ~TicketUnderWay() {
-    if (hold_->buffer.valid() && hold_->word != 0 && !hold_->qp().reactor().abandons_tasks()) [[unlikely]] {
-      hold_->session->owe_acquired(*hold_, /*latched=*/hold_->turn != 0);
+    if (hold_->buffer.valid() && posting.happened() && !hold_->qp().reactor().abandons_tasks()) [[unlikely]] {
+      hold_->session->owe_acquired(*hold_, /*latched=*/hold_->turn != 0, posting, expected);
     }
   }
+
+  Posting posting;             // of the request that takes a ticket
+  std::uint64_t expected = 0;  // what a CAS compares with; kDraws: it is a FETCH-ADD
 
  private:
   Hold* hold_;
 };
 
+// No word of a latch: one ticket is not served for so long.
+constexpr std::uint64_t kDraws = ~std::uint64_t{0} - 1;
+
 void take(Hold& hold, std::uint32_t ticket) {
   hold.turn = turn_of(ticket);
   hold.word = turn_word(ticket);
+}
+
+// For sessions with a deadline. False: it has passed.
+Task<bool> take_if_free(Hold& hold, TicketUnderWay& under_way) {
+  Session& session = *hold.session;
+  Attempts attempts(session);
+  std::uint64_t expected = 0;
+  for (;;) {
+    hold.word = turn_word(next(expected));
+    under_way.posting = {};
+    under_way.expected = expected;
+    const auto old = co_await session.qp().submit(under_way.posting,
+                                                  compare_swap(hold.object.latch(), expected, expected + kOneTicket));
+    const std::uint64_t seen = old[0];
+    if (seen == expected) {
+      take(hold, next(seen));
+      co_return true;
+    }
+    under_way.posting = {};
+    hold.word = 0;
+    if (attempts.expired()) {
+      co_return false;
+    }
+    // As the word will be when all who were seen in the queue have been served.
+    expected = std::uint64_t{next(seen)} << 32 | next(seen);
+    if (served(seen) != next(seen)) {
+      co_await attempts.pause();
+    }
+  }
 }
 
 }  // namespace
@@ -73,39 +108,6 @@ Task<void> TicketLatch::wait_for_turn(Session& session, Object object, LocalSpan
   }
 }
 
-// For sessions with a deadline. False: it has passed.
-Task<bool> TicketLatch::take_if_free(Hold& hold) const {
-  Session& session = *hold.session;
-  Attempts attempts(session);
-  std::uint64_t expected = 0;
-  for (;;) {
-    const std::uint64_t posted = session.qp().posted_so_far();
-    hold.word = turn_word(next(expected));
-    std::uint64_t seen = 0;
-    try {
-      seen = co_await session.qp().compare_swap(hold.object.latch(), expected, expected + kOneTicket);
-    } catch (...) {
-      if (session.qp().posted_so_far() == posted) {
-        hold.word = 0;
-      }
-      throw;
-    }
-    if (seen == expected) {
-      take(hold, next(seen));
-      co_return true;
-    }
-    hold.word = 0;
-    if (attempts.expired()) {
-      co_return false;
-    }
-    // As the word will be when all who were seen in the queue have been served.
-    expected = std::uint64_t{next(seen)} << 32 | next(seen);
-    if (!is_free(seen)) {
-      co_await attempts.pause();
-    }
-  }
-}
-
 Task<ExclusiveGuard> TicketLatch::do_latch(Session& session, Object object, std::source_location place,
                                            Takeover /*takeover*/) const {
   refuse_lease(session, name());
@@ -122,7 +124,7 @@ Task<ExclusiveGuard> TicketLatch::do_latch(Session& session, Object object, std:
   TicketUnderWay under_way(hold);
   QueuePair& qp = session.qp();
   if (session.options().retry.deadline) {
-    const bool taken = co_await take_if_free(hold);
+    const bool taken = co_await take_if_free(hold, under_way);
     if (!taken) {
       co_return ExclusiveGuard();
     }
@@ -132,20 +134,14 @@ Task<ExclusiveGuard> TicketLatch::do_latch(Session& session, Object object, std:
   const WorkRequest draw = fetch_add(object.latch(), kOneTicket);
   const WorkRequest record = fabric::read(hold.buffer.record(), object.record());
   std::uint64_t word = 0;
-  const std::uint64_t posted = qp.posted_so_far();
   hold.word = turn_word(0);  // it may have a ticket
-  try {
-    if (acquire_ == Acquire::speculative) {
-      const auto old = co_await qp.submit(draw, record);
-      word = old[0];
-    } else {
-      word = co_await qp.fetch_add(object.latch(), kOneTicket);
-    }
-  } catch (...) {
-    if (qp.posted_so_far() == posted) {
-      hold.word = 0;
-    }
-    throw;
+  under_way.expected = kDraws;
+  if (acquire_ == Acquire::speculative) {
+    const auto old = co_await qp.submit(under_way.posting, draw, record);
+    word = old[0];
+  } else {
+    const auto old = co_await qp.submit(under_way.posting, draw);
+    word = old[0];
   }
   take(hold, next(word));
   if (!is_free(word)) {
@@ -176,7 +172,15 @@ Task<void> TicketLatch::release(Hold& hold) const { return unlatcher_.unlatch(ho
 // The word tells whether the ticket was served: others come later.
 Task<Scheme::Turn> TicketLatch::pass_on(Session& session, OwedLatch& owed) const {
   if (owed.turn == 0) {
-    co_return Turn::unknown;
+    const std::uint64_t expected = owed.asked.expected;
+    const std::optional<std::uint64_t> found = co_await session.outcome_of(owed);
+    if (found && expected != kDraws && *found != expected) {
+      co_return Turn::over;
+    }
+    if (!found) {
+      co_return Turn::unknown;
+    }
+    owed.turn = turn_of(next(*found));
   }
   const std::uint32_t ticket = ticket_of(owed.turn);
   for (;;) {

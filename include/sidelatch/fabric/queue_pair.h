@@ -56,6 +56,7 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -73,6 +74,13 @@ struct QueuePairOptions {
 
   /// Throws std::invalid_argument that names the field, its value and the allowed range.
   void validate() const;
+};
+
+/// Where the number of a chain's last request is written when the chain is posted. It must outlive the wait.
+struct Posting {
+  std::uint64_t number = 0;    ///< 0: not posted yet
+  std::uint64_t failures = 0;  ///< of the queue pair, until then
+  [[nodiscard]] bool happened() const noexcept { return number != 0; }
 };
 
 class QueuePair {
@@ -98,12 +106,17 @@ class QueuePair {
   /// position (0 for other requests): std::array<std::uint64_t, N>.
   template <std::same_as<WorkRequest>... Requests>
   [[nodiscard]] Submit<sizeof...(Requests)> submit(const Requests&... requests);
+  /// The same for who must know, when the waiting task is destroyed, what was posted.
+  template <std::same_as<WorkRequest>... Requests>
+  [[nodiscard]] Submit<sizeof...(Requests)> submit(Posting& posting, const Requests&... requests);
   /// Like submit(...), for a chain whose length is known at run time; `chain` must stay valid while the caller waits.
   /// `old_values` is empty or as long as the chain.
   [[nodiscard]] ChainAwaiter submit(std::span<const WorkRequest> chain, std::span<std::uint64_t> old_values = {});
   /// Waits only for room, posts, and does not wait for completion.
   template <std::same_as<WorkRequest>... Requests>
   [[nodiscard]] Submit<sizeof...(Requests)> enqueue(const Requests&... requests);
+  template <std::same_as<WorkRequest>... Requests>
+  [[nodiscard]] Submit<sizeof...(Requests)> enqueue(Posting& posting, const Requests&... requests);
   /// Like enqueue(...), for a chain whose length is known at run time; `chain` must stay valid until the await returns.
   [[nodiscard]] ChainAwaiter enqueue(std::span<const WorkRequest> chain);
 
@@ -168,6 +181,13 @@ class QueuePair {
   /// The same for the library, which asks only whether a request is done, and never how many there were. A world that
   /// explores compares such numbers no more once their requests are done.
   [[nodiscard]] std::uint64_t posted_so_far() const noexcept { return posted_; }
+  /// Whether the connection that the chain was posted to still lasts: what was posted happens.
+  [[nodiscard]] bool carries(const Posting& posting) const noexcept {
+    return posting.happened() && state_ == State::ready && posting.failures == failures_;
+  }
+  /// The old value that atomic `number` has found, if it has completed, named no buffer, and no later request has taken
+  /// its place in the send queue. For atomics whose waiting task was destroyed; worlds that explore do not tell it.
+  [[nodiscard]] std::optional<std::uint64_t> result_of(std::uint64_t number) const noexcept;
   [[nodiscard]] std::uint64_t completed_so_far() const noexcept { return completed_; }
   [[nodiscard]] std::uint64_t outstanding_so_far() const noexcept { return posted_ - completed_; }
 
@@ -209,6 +229,7 @@ class QueuePair {
     QueuePair* qp_;
     std::span<const WorkRequest> chain_;
     std::span<std::uint64_t> old_values_;
+    Posting* posting_ = nullptr;
     std::uint64_t last_;  // sequence number of the chain's last request
     Until until_;
     std::shared_ptr<const FabricError> error_;
@@ -355,6 +376,11 @@ class [[nodiscard]] QueuePair::Submit : public QueuePair::ChainAwaiter {
     chain_ = requests_;
     old_values_ = values_;
   }
+  template <std::same_as<WorkRequest>... Requests>
+  Submit(QueuePair& qp, Until until, Posting& posting, const Requests&... requests) noexcept
+      : Submit(qp, until, requests...) {
+    posting_ = &posting;
+  }
   std::array<std::uint64_t, N> await_resume() const {
     ChainAwaiter::await_resume();
     return values_;
@@ -380,6 +406,16 @@ QueuePair::Submit<sizeof...(Requests)> QueuePair::submit(const Requests&... requ
 template <std::same_as<WorkRequest>... Requests>
 QueuePair::Submit<sizeof...(Requests)> QueuePair::enqueue(const Requests&... requests) {
   return {*this, ChainAwaiter::Until::posted, requests...};
+}
+
+template <std::same_as<WorkRequest>... Requests>
+QueuePair::Submit<sizeof...(Requests)> QueuePair::submit(Posting& posting, const Requests&... requests) {
+  return {*this, ChainAwaiter::Until::completed, posting, requests...};
+}
+
+template <std::same_as<WorkRequest>... Requests>
+QueuePair::Submit<sizeof...(Requests)> QueuePair::enqueue(Posting& posting, const Requests&... requests) {
+  return {*this, ChainAwaiter::Until::posted, posting, requests...};
 }
 
 inline QueuePair::ChainAwaiter QueuePair::enqueue(std::span<const WorkRequest> chain) {

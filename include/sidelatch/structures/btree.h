@@ -225,13 +225,14 @@ class BTree {
 /// One worker of a tree: its connections to the memory nodes, its cache, and spare nodes for splits.
 class BTree::Worker : public Client {
  public:
-  /// The tree must outlive the worker.
+  /// The tree must outlive the worker. Another tree throws std::invalid_argument if it is given this worker.
   Worker(const BTree& tree, fabric::Node& node, std::span<fabric::Node* const> memory_nodes,
          const BTreeWorkerOptions& options = {});
 
  private:
   friend class BTree;
 
+  std::uint64_t tree_;  // its number
   std::size_t most_cached_;
   std::unordered_map<std::uint64_t, std::vector<std::byte>> cache_;  // payloads of inner nodes, by NodeRef
   std::vector<std::vector<std::uint64_t>> spares_;                   // objects, by memory node

@@ -70,7 +70,7 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   Client(Client&&) = default;
-  Client& operator=(Client&&) = default;
+  Client& operator=(Client&& other) noexcept;
   virtual ~Client() = default;  // a worker of a tree is one
 
   [[nodiscard]] std::size_t memory_nodes() const noexcept { return sessions_.size(); }

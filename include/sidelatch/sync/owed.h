@@ -11,12 +11,17 @@
 // id (lease.h), because the word of a session without one looks like everybody else's. Such a session gives back only
 // what it held for certain; the rest is in doubt. docs/leases.md says what to expect.
 //
+// A task may be destroyed in the middle of an operation. What its requests have latched and what it has not given back
+// is owed, too. As long as the connection lasts, the queue pair knows what its last requests have found
+// (QueuePair::result_of).
+//
 // A commit that was under way is sent again, with the same bytes: nobody else has changed the object while the latch
 // word shows that the session still holds it. So the object is whole afterwards, and the update has happened.
 //
 // Thread-safety: as the session.
 #pragma once
 
+#include <sidelatch/fabric/queue_pair.h>
 #include <sidelatch/fabric/types.h>
 #include <sidelatch/fabric/work_request.h>
 
@@ -53,6 +58,12 @@ struct OwedLatch {
   std::vector<Write> writes{};   ///< of the commit that was under way
   fabric::RemoteSpan version{};  ///< a version that the commit counts up; no bytes: none
   std::uint64_t version_before = 0;
+  /// The request that latches or unlatches, whose outcome nobody has seen. The queue pair knows it for a while.
+  struct Asked {
+    fabric::Posting posting{};
+    std::uint64_t expected = 0;  ///< what a CAS compares with
+  };
+  Asked asked{};
   /// Of a latch with a queue, whose scheme brings the place in it to its end (Scheme::pass_on); else null.
   const Scheme* queue = nullptr;
   std::uint64_t turn = 0;         ///< the scheme's number of the place; 0: it may have one

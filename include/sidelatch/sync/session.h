@@ -191,8 +191,11 @@ class Session {
   /// The unlatch of `hold` failed; `posted`: it may have happened.
   void owe_unlatch(const Hold& hold, const fabric::WorkRequest* write, const fabric::WorkRequest* publish,
                    bool free_by_write, bool posted);
-  /// The acquisition for `hold` failed after it was posted; `latched`: it had latched the object before.
-  void owe_acquired(const Hold& hold, bool latched);
+  /// The acquisition for `hold` ended after it was posted; `latched`: it had latched the object before. Otherwise
+  /// request `asked` may have done so, if it has found `expected`.
+  void owe_acquired(const Hold& hold, bool latched, const fabric::Posting& asked, std::uint64_t expected);
+  /// What the request of owed.asked has found, once it has completed, if that is still known. Forgets owed.asked.
+  [[nodiscard]] fabric::Task<std::optional<std::uint64_t>> outcome_of(OwedLatch& owed) const;
 
   /// A place in a queue, or another latch, that the session cannot give back now.
   void owe(OwedLatch&& owed);
@@ -246,8 +249,9 @@ class Session {
   void make_room_for_unlatch();
   void notice_failure();
   [[nodiscard]] fabric::Task<fabric::RingBuffer> settle_and_acquire();
-  [[nodiscard]] fabric::Task<void> give_back(OwedLatch& owed);
+  [[nodiscard]] fabric::Task<void> give_back(OwedLatch& owed, fabric::Posting& unlatch);
   [[nodiscard]] fabric::Task<void> settle_place();
+  class OwedUnderWay;
   [[nodiscard]] fabric::QueuePair& pair_of(const OwedLatch& owed) const noexcept;
   void finish();
 

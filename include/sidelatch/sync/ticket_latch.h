@@ -57,7 +57,6 @@ class TicketLatch : public Scheme {
  private:
   [[nodiscard]] fabric::Task<void> wait_for_turn(Session& session, Object object, fabric::LocalSpan into,
                                                  std::uint32_t ticket) const;
-  [[nodiscard]] fabric::Task<bool> take_if_free(Hold& hold) const;
 
   ExclusiveLatch unlatcher_;  // its unlatch subtracts what the hold has added
   Acquire acquire_;
