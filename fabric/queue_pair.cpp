@@ -407,7 +407,7 @@ bool QueuePair::post_for(ChainAwaiter& awaiter) {
   check_and_post(awaiter.chain_, wait);
   awaiter.last_ = posted_;
   if (awaiter.posting_ != nullptr) {
-    *awaiter.posting_ = {posted_, failures_};
+    *awaiter.posting_ = {posted_ - awaiter.chain_.size() + 1, posted_, failures_};
   }
   if (wait) {
     wait_until_completed(awaiter);

@@ -31,7 +31,8 @@ class PlaceUnderWay {
     }
     if (posting.happened()) {
       owed.certain = false;
-      owed.asked = {posting, expected};
+      const bool leaves = expected == owed.turn;
+      owed.asked = {posting, leaves ? posting.last : posting.first, expected};
     }
     session_->owe(std::move(owed));
   }

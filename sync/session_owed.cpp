@@ -166,7 +166,7 @@ void Session::owe_acquired(const Hold& hold, bool latched, const Posting& asked,
                  .by = hold.unlatch_by,
                  .queue = hold.queue,
                  .turn = hold.turn};
-  owed.asked = {asked, expected};
+  owed.asked = {asked, asked.first, expected};
   owe(std::move(owed));
 }
 
@@ -176,8 +176,8 @@ Task<std::optional<std::uint64_t>> Session::outcome_of(OwedLatch& owed) const {
     owed.asked = {};
     co_return std::nullopt;
   }
-  co_await pair.reach(owed.asked.posting.number);
-  const std::uint64_t number = std::exchange(owed.asked, {}).posting.number;
+  co_await pair.reach(owed.asked.posting.last);
+  const std::uint64_t number = std::exchange(owed.asked, {}).number;
   co_return pair.result_of(number);
 }
 

@@ -473,11 +473,6 @@ std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::st
       entry.keys[key].value &= entry.keys[key].mask;
     }
   }
-  for (std::size_t key = 0; key < info.keys.size(); ++key) {
-    if (!given[key] && info.keys[key].kind == MatchKind::exact) {
-      throw ControlError("the key " + info.keys[key].name + " is exact, and its value is missing");
-    }
-  }
   if (needs_priority && !priority) {
     throw ControlError("an entry of a table with ternary, range or optional keys needs a priority");
   }

@@ -76,11 +76,12 @@ struct QueuePairOptions {
   void validate() const;
 };
 
-/// Where the number of a chain's last request is written when the chain is posted. It must outlive the wait.
+/// Where the numbers of a chain's requests are written when the chain is posted. It must outlive the wait.
 struct Posting {
-  std::uint64_t number = 0;    ///< 0: not posted yet
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;      ///< 0: not posted yet
   std::uint64_t failures = 0;  ///< of the queue pair, until then
-  [[nodiscard]] bool happened() const noexcept { return number != 0; }
+  [[nodiscard]] bool happened() const noexcept { return last != 0; }
 };
 
 class QueuePair {

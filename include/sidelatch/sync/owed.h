@@ -61,6 +61,7 @@ struct OwedLatch {
   /// The request that latches or unlatches, whose outcome nobody has seen. The queue pair knows it for a while.
   struct Asked {
     fabric::Posting posting{};
+    std::uint64_t number = 0;    ///< of the request, in its chain
     std::uint64_t expected = 0;  ///< what a CAS compares with
   };
   Asked asked{};
