@@ -29,6 +29,10 @@ class PlaceUnderWay {
     if (owed.turn == 0 || session_->qp().reactor().abandons_tasks()) [[likely]] {
       return;
     }
+    if (!owed.certain && !posting.happened()) {  // it is not in the queue
+      session_->options().peers->give_back(owed.turn);
+      return;
+    }
     if (posting.happened()) {
       owed.certain = false;
       const bool leaves = expected == owed.turn;

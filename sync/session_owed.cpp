@@ -276,16 +276,17 @@ Task<void> Session::settle() {
       continue;
     }
     if (!owed_.back().certain && owed_.back().asked.posting.happened()) {
-      const std::uint64_t expected = owed_.back().asked.expected;
-      const bool happens = pair_of(owed_.back()).carries(owed_.back().asked.posting);
-      const std::optional<std::uint64_t> found = co_await outcome_of(owed_.back());
-      if (happens && owed_.back().word == kOneReader) {
-        owed_.back().certain = true;  // a count always happens
-      } else if (found && *found != expected) {
-        owed_.pop_back();
-        continue;
+      OwedUnderWay last(*this, std::move(owed_.back()));
+      owed_.pop_back();
+      const std::uint64_t expected = last.owed.asked.expected;
+      const bool is_count = last.owed.word == kOneReader;  // which always happens
+      const bool happens = pair_of(last.owed).carries(last.owed.asked.posting);
+      const std::optional<std::uint64_t> found = co_await outcome_of(last.owed);
+      if (found && *found != expected && !is_count) {
+        last.is_over();  // it has not latched
       }
-      owed_.back().certain = owed_.back().certain || found;
+      last.owed.certain = is_count ? happens : found.has_value();
+      continue;  // unless it is over, the session owes it again, and knows more
     }
     if (!owed_.back().certain) {
       const OwedLatch& owed = owed_.back();
