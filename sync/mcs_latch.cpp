@@ -239,6 +239,10 @@ Task<Scheme::Turn> McsLatch::pass_on(Session& session, OwedLatch& owed) const {
   }
   if (!owed.certain) {
     const std::uint64_t last = co_await qp.fetch_add(owed.latch, 0);
+    if (last == kFree) {  // and stays without this place: what the failed connection has not done is not done any more
+      peers.give_back(owed.turn);
+      co_return Turn::over;
+    }
     if (last != owed.turn) {
       co_return Turn::unknown;
     }

@@ -33,7 +33,7 @@ class CountUnderWay {
       return;
     }
     if (hold_->qp().state() == QueuePair::State::ready) {
-      hold_->session->release_dropped(*hold_, counted);  // executed behind the count, or not at all
+      hold_->session->release_dropped(*hold_, counted, posting);  // executed behind the count, or not at all
     } else {
       hold_->session->owe_acquired(*hold_, counted, posting, 0);
     }

@@ -185,7 +185,7 @@ QueuePair& Session::pair_of(const OwedLatch& owed) const noexcept {
   return owed.by == UnlatchBy::swap_apart ? *options_.latches.queue_pair : *qp_;
 }
 
-void Session::release_dropped(Hold& hold, bool held) noexcept {
+void Session::release_dropped(Hold& hold, bool held, const Posting& asked) noexcept {
   if (hold.unlatch_by == UnlatchBy::swap_apart) {
     owe_unlatch(hold, nullptr, nullptr, false, /*posted=*/!held);
     QueuePair& latches = pair_of(owed_.back());
@@ -223,7 +223,11 @@ void Session::release_dropped(Hold& hold, bool held) noexcept {
     } catch (const FabricError&) {  // the queue pair fails: its latches are given back later
     }
   }
-  owe_unlatch(hold, nullptr, nullptr, false, /*posted=*/!held);
+  if (asked.happened()) {
+    owe_acquired(hold, held, asked, 0);
+  } else {
+    owe_unlatch(hold, nullptr, nullptr, false, /*posted=*/!held);
+  }
 }
 
 void Session::note_dead(std::uint16_t owner) {
@@ -271,8 +275,13 @@ Task<void> Session::settle() {
       continue;
     }
     if (is_turn(owed_.back().word)) {  // an asynchronous unlatch of a ticket that nobody has noted
-      in_doubt_.push_back(std::move(owed_.back()));
+      OwedUnderWay last(*this, std::move(owed_.back()));
       owed_.pop_back();
+      const std::uint64_t word = co_await qp_->fetch_add(last.owed.latch, 0);
+      if (!is_served(word)) {
+        in_doubt_.push_back(last.owed);
+      }
+      last.is_over();
       continue;
     }
     if (!owed_.back().certain && owed_.back().asked.posting.happened()) {

@@ -71,7 +71,7 @@ Task<bool> take_if_free(Hold& hold, TicketUnderWay& under_way) {
     }
     // As the word will be when all who were seen in the queue have been served.
     expected = std::uint64_t{next(seen)} << 32 | next(seen);
-    if (served(seen) != next(seen)) {
+    if (!is_served(seen)) {
       co_await attempts.pause();
     }
   }
@@ -84,7 +84,7 @@ TicketLatch::TicketLatch(Acquire acquire, Release release)
       acquire_(acquire),
       name_(fmt::format("latch-ticket/{}", level_name(acquire, release))) {}
 
-bool TicketLatch::is_free(std::uint64_t word) const noexcept { return served(word) == next(word); }
+bool TicketLatch::is_free(std::uint64_t word) const noexcept { return is_served(word); }
 
 // The READ of the object is posted after one that has seen the ticket served, so after the last holder's WRITE was
 // placed: its unlatch was executed after that (rule 5).
@@ -178,7 +178,9 @@ Task<Scheme::Turn> TicketLatch::pass_on(Session& session, OwedLatch& owed) const
       co_return Turn::over;
     }
     if (!found) {
-      co_return Turn::unknown;
+      // What the connection that failed has not done is not done any more: a free latch stays without this ticket.
+      const std::uint64_t word = co_await session.qp().fetch_add(owed.latch, 0);
+      co_return is_served(word) ? Turn::over : Turn::unknown;
     }
     owed.turn = turn_of(next(*found));
   }

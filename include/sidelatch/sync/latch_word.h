@@ -25,6 +25,10 @@ inline constexpr std::uint64_t kReadersMask = 0xffff'fffe;
 [[nodiscard]] constexpr std::uint64_t turn_word(std::uint32_t ticket) {
   return ticket == 0xffff'ffff ? 0xffff'ffff : ~std::uint64_t{0};
 }
+/// Whether nobody has a ticket: the counters are equal.
+[[nodiscard]] constexpr bool is_served(std::uint64_t word) {
+  return static_cast<std::uint32_t>(word) == static_cast<std::uint32_t>(word >> 32);
+}
 [[nodiscard]] constexpr bool is_turn(std::uint64_t word) { return word == 0xffff'ffff || word == ~std::uint64_t{0}; }
 
 [[nodiscard]] constexpr std::uint64_t exclusive_word(std::uint16_t owner, std::uint16_t epoch) {

@@ -170,8 +170,9 @@ class Session {
   [[nodiscard]] std::span<const OwedLatch> in_doubt() const noexcept { return in_doubt_; }
 
   /// For guards and schemes. An exception drops a guard: gives its latch back, now or later. An inherited object is the
-  /// dead holder's again. `held`: the latch was held for certain, and not only if what was posted for it succeeds.
-  void release_dropped(Hold& hold, bool held = true) noexcept;
+  /// dead holder's again. `held`: the latch was held for certain, and not only if what was posted for it (`asked`)
+  /// succeeds.
+  void release_dropped(Hold& hold, bool held = true, const fabric::Posting& asked = {}) noexcept;
   /// The unlatch of a hold that had added `word` was posted, last on the queue pair, and nobody waits for it.
   [[gnu::always_inline]] void posted_unlatch(const fabric::RemoteSpan& latch, std::uint64_t word) {
     if (unlatches_.full()) [[unlikely]] {

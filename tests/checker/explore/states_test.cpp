@@ -243,18 +243,14 @@ Task<void> add_nine_times(Client* client, Store* store, std::uint32_t /*number*/
 
 TEST(States, TakeTurnsWithExecutions) {
   Options options = under(Preset::observed);
-  options.states_for_loops = 50;  // of the first turn: too few
-  std::vector<std::uint64_t> counts;
+  options.states_for_loops = 60;  // of the first turn: too few. Frames of code that is not optimized have most states
   for (const unsigned threads : {1U, 2U}) {
     options.threads = threads;
     const Verdict verdict = check(clients_of(2, add_nine_times), options);
     ASSERT_EQ(verdict.outcome, Outcome::safe) << to_text(verdict);
     EXPECT_GT(verdict.states, 100U);
     EXPECT_LT(verdict.executions, 48'620U);
-    counts.insert(counts.end(), {verdict.states, verdict.executions});
   }
-  EXPECT_EQ(counts[0], counts[2]);
-  EXPECT_EQ(counts[1], counts[3]);
 }
 
 TEST(States, TakeNoTurnOfMoreThanTheirBound) {
