@@ -24,15 +24,24 @@ void ReleaseUnderWay::leave() {
   const bool is_apart = hold_->unlatch_by == UnlatchBy::swap_apart;
   const QueuePair& pair = is_apart ? *session.options().latches.queue_pair : session.qp();
   const bool happens = pair.carries(unlatch);
+  if (hold_->unlatch_by == UnlatchBy::count_back) {
+    // What a lost connection has held, the switch's control plane gives back.
+    if (!unlatch.happened() && pair.state() == QueuePair::State::ready) {
+      session.owe_unlatch(*hold_, nullptr, nullptr, false, /*posted=*/false);
+    }
+    hold_->buffer.drop();
+    return;
+  }
   if (!happens || (is_apart && session.has_lease())) {
     session.owe_unlatch(*hold_, write_, publish_, free_by_write_, unlatch.happened());
     hold_->buffer.drop();  // the session has a copy, and may need a buffer to send it
     return;
   }
   if (is_apart) {  // nobody could tell later whose latch it is
+    hold_->buffer.drop();
     return;
   }
-  session.posted_unlatch(hold_->object.latch(), hold_->word);
+  session.posted_unlatch(hold_->object.latch(), hold_->word, unlatch.last);
   if (session.has_lease() && write_ != nullptr) {
     session.posted_commit(*hold_, *write_, publish_, free_by_write_);
   } else if (session.has_lease()) {

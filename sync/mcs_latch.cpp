@@ -33,6 +33,9 @@ class PlaceUnderWay {
       session_->options().peers->give_back(owed.turn);
       return;
     }
+    if (write != nullptr) {
+      owed.writes.push_back(copy_of(*write));
+    }
     if (posting.happened()) {
       owed.certain = false;
       const bool leaves = expected == owed.turn;
@@ -50,6 +53,7 @@ class PlaceUnderWay {
   void know_outcome() noexcept { posting = {}; }
 
   OwedLatch owed;
+  const WorkRequest* write = nullptr;  // of a commit that may not have been sent
   Posting posting;
   std::uint64_t expected = 0;
 
@@ -146,6 +150,7 @@ Task<ExclusiveGuard> McsLatch::do_latch(Session& session, Object object, std::so
   under_way.owed.certain = true;
   if (predecessor != kFree) {
     co_await peers.follow(predecessor, own);
+    under_way.owed.followed = true;
     co_await peers.wait_for_turn(own);
     under_way.owed.predecessor = kFree;
   }
@@ -166,9 +171,7 @@ Task<void> McsLatch::leave(Hold& hold, const WorkRequest* write) const {
   under_way.owed.turn = own;
   under_way.owed.certain = true;
   const WorkRequest free = compare_swap(hold.object.latch(), own, kFree);
-  if (write != nullptr) {
-    under_way.owed.writes.push_back(copy_of(*write));
-  }
+  under_way.write = write;
   Posting written;
   std::uint64_t seen = 0;
   try {
@@ -185,13 +188,16 @@ Task<void> McsLatch::leave(Hold& hold, const WorkRequest* write) const {
     }
   } catch (const FabricError& cause) {
     if (write == nullptr) {
+      hold.buffer.drop();
       throw;
     }
+    under_way.owed.writes.push_back(copy_of(*std::exchange(under_way.write, nullptr)));
+    hold.buffer.drop();  // sending it again needs one
     const bool unlatched = under_way.posting.happened();
     throw_commit_failed(cause, hold, written.happened() || unlatched, unlatched);
   }
   under_way.know_outcome();
-  under_way.owed.writes.clear();
+  under_way.write = nullptr;
   hold.buffer.drop();
   if (seen != own) {
     under_way.owed.successor = co_await peers.wait_for_successor(own);
@@ -249,7 +255,10 @@ Task<Scheme::Turn> McsLatch::pass_on(Session& session, OwedLatch& owed) const {
     owed.certain = true;
   }
   if (owed.predecessor != kFree) {
-    co_await peers.follow(owed.predecessor, owed.turn);
+    if (!owed.followed) {  // its place may be another operation's by now
+      co_await peers.follow(owed.predecessor, owed.turn);
+      owed.followed = true;
+    }
     co_await peers.wait_for_turn(owed.turn);
     owed.predecessor = kFree;
   }
@@ -257,10 +266,12 @@ Task<Scheme::Turn> McsLatch::pass_on(Session& session, OwedLatch& owed) const {
     if (!has_successor) {
       co_await session.write_again(owed);
       owed.certain = false;
-      const std::uint64_t seen = co_await qp.compare_swap(owed.latch, owed.turn, kFree);
+      owed.asked = {.expected = owed.turn};
+      const auto old = co_await qp.submit(owed.asked.posting, compare_swap(owed.latch, owed.turn, kFree));
+      owed.asked = {};
       owed.certain = true;
       owed.writes.clear();
-      if (seen == owed.turn) {
+      if (old[0] == owed.turn) {
         peers.give_back(owed.turn);
         co_return Turn::over;
       }

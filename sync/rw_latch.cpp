@@ -32,7 +32,8 @@ class CountUnderWay {
     if (!hold_->buffer.valid() || !posting.happened() || hold_->qp().reactor().abandons_tasks()) {
       return;
     }
-    if (hold_->qp().state() == QueuePair::State::ready) {
+    const QueuePair& qp = hold_->qp();
+    if (qp.carries(posting) || (counted && qp.state() == QueuePair::State::ready)) {
       hold_->session->release_dropped(*hold_, counted, posting);  // executed behind the count, or not at all
     } else {
       hold_->session->owe_acquired(*hold_, counted, posting, 0);

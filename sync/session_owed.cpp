@@ -74,6 +74,8 @@ void Session::notice_failure() {
     return;
   }
   failures_ = qp_->failures();
+  // What a lost connection has held at a switch that keeps versions, the switch's control plane gives back.
+  std::erase_if(owed_, [](const OwedLatch& owed) { return owed.by == UnlatchBy::count_back; });
   errors_seen_ = owed_.empty() ? failures_ : kOwes;
   unlatches_.prune(completed_seen_);
   for (; !unlatches_.empty(); unlatches_.pop()) {
@@ -177,8 +179,8 @@ Task<std::optional<std::uint64_t>> Session::outcome_of(OwedLatch& owed) const {
     co_return std::nullopt;
   }
   co_await pair.reach(owed.asked.posting.last);
-  const std::uint64_t number = std::exchange(owed.asked, {}).number;
-  co_return pair.result_of(number);
+  const OwedLatch::Asked asked = std::exchange(owed.asked, {});
+  co_return pair.result_of(asked.number != 0 ? asked.number : asked.posting.last);
 }
 
 QueuePair& Session::pair_of(const OwedLatch& owed) const noexcept {
@@ -246,11 +248,19 @@ class Session::OwedUnderWay {
     if (is_over_ || session_->qp_->reactor().abandons_tasks()) {
       return;
     }
-    if (owed.by != UnlatchBy::subtraction || !session_->qp_->carries(unlatch)) {
+    const bool happens = session_->pair_of(owed).carries(unlatch);
+    if (owed.by == UnlatchBy::count_back && unlatch.happened()) {
+      return;  // it happens, or the switch's control plane gives it back
+    }
+    if (owed.by == UnlatchBy::swap_apart && happens && !session_->has_lease()) {
+      return;  // nobody could tell later whose latch it is
+    }
+    if (owed.by != UnlatchBy::subtraction || !happens) {
+      owed.certain = owed.certain && !unlatch.happened();
       session_->owe(std::move(owed));
       return;
     }
-    session_->posted_unlatch(owed.latch, owed.word);
+    session_->posted_unlatch(owed.latch, owed.word, unlatch.last);
     if (session_->has_lease()) {
       Unlatches::Commit& commit = session_->unlatches_.new_commit();
       commit = {};
@@ -293,6 +303,10 @@ Task<void> Session::settle() {
       const std::optional<std::uint64_t> found = co_await outcome_of(last.owed);
       if (found && *found != expected && !is_count) {
         last.is_over();  // it has not latched
+      }
+      if (!found && last.owed.by == UnlatchBy::count_back) {
+        in_doubt_.push_back(last.owed);  // others count the same versions
+        last.is_over();
       }
       last.owed.certain = is_count ? happens : found.has_value();
       continue;  // unless it is over, the session owes it again, and knows more
@@ -358,8 +372,7 @@ Task<void> Session::give_back(OwedLatch& owed, Posting& unlatch) {
   if (owed.version.length != 0) {
     co_await qp_->compare_swap(owed.version, owed.version_before, owed.version_before + 1);
   }
-  if (!owed.free_by_write) {
-    owed.certain = false;  // if the request fails, it may have happened
+  if (!owed.free_by_write) {  // if the request fails, it may have happened
     co_await pair_of(owed).submit(unlatch, unlatch_of(owed));
   }
 }
@@ -386,6 +399,27 @@ Session::~Session() {
   }
 }
 
+// At the session's end nothing can be awaited.
+void Session::see_outcomes() {
+  Reactor& reactor = qp_->reactor();
+  static_cast<void>(reactor.wait_until_idle(*qp_, options_.linger));
+  if (options_.latches.queue_pair != nullptr) {
+    static_cast<void>(reactor.wait_until_idle(*options_.latches.queue_pair, options_.linger));
+  }
+  std::erase_if(owed_, [&](OwedLatch& owed) {
+    const QueuePair& pair = pair_of(owed);
+    const OwedLatch::Asked asked = owed.asked;
+    const bool is_known =
+        owed.queue == nullptr && pair.carries(asked.posting) && asked.posting.last <= pair.completed_so_far();
+    if (!is_known) {
+      return false;
+    }
+    const std::optional<std::uint64_t> found = pair.result_of(asked.number != 0 ? asked.number : asked.posting.last);
+    owed.certain = owed.word == kOneReader || (found && *found == asked.expected);
+    return found && !owed.certain;
+  });
+}
+
 void Session::finish() {
   Reactor& reactor = qp_->reactor();
   if (reactor.explores() || reactor.abandons_tasks()) {
@@ -394,6 +428,9 @@ void Session::finish() {
   notice_failure();
   bool idle = false;
   std::size_t posted = 0;  // unlatches that nobody knows to have happened before the queue pair is idle
+  if (std::ranges::any_of(owed_, [](const OwedLatch& owed) { return owed.asked.posting.happened(); })) {
+    see_outcomes();
+  }
   if (qp_->state() == QueuePair::State::ready) {
     posted = std::erase_if(owed_, [&](const OwedLatch& owed) {
       if (!owed.certain || !owed.writes.empty() || owed.queue != nullptr) {

@@ -111,12 +111,16 @@ Task<ExclusiveGuard> SwitchedVersion::do_latch(Session& session, Object object, 
 
 // The switch overwrites the word that it is sent.
 Task<void> SwitchedVersion::commit(Hold& hold) const {
-  co_await hold.qp().write(hold.buffer.record(), hold.object.record());
+  ReleaseUnderWay under_way(hold);
+  co_await hold.qp().submit(under_way.unlatch, write(hold.buffer.record(), hold.object.record()));
+  under_way.is_over();
   hold.buffer.drop();
 }
 
 Task<void> SwitchedVersion::abort(Hold& hold) const {
-  co_await hold.qp().compare_swap(hold.object.latch(), hold.word, hold.word - 1);
+  ReleaseUnderWay under_way(hold);
+  co_await hold.qp().submit(under_way.unlatch, compare_swap(hold.object.latch(), hold.word, hold.word - 1));
+  under_way.is_over();
   hold.buffer.drop();
 }
 

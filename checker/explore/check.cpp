@@ -76,7 +76,7 @@ class Coordinator {
         !found_ && verdict_.outcome == Outcome::safe && cut_ != 0 && first_cut_ && first_cut_->other.empty();
     const bool is_open = loops_alone || (too_long_ && !found_);
     if (options_->mode == Mode::exhaustive && is_open && may_try_states()) {
-      try_states();
+      try_states();  // once: a program whose loops never end should not take for ever to say so
     }
     look_again();
     return must_begin_again() ? Verdict{} : finish();

@@ -129,6 +129,37 @@ std::string name_of(const ::testing::TestParamInfo<Case>& of) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, DestroyedTaskOf, ::testing::ValuesIn(cases()), name_of);
 
+bool g_lost = false;
+
+// The session ends without another operation, and without close(). It gives back all but a commit that was not sent,
+// and says so.
+TEST(DestroyedTask, IsMadeGoodAtTheEndOfItsSession) {
+  constexpr double kRoundTrip = 1'500;  // at least
+  for (const char* const name : {"latch-exclusive/basic", "latch-exclusive/async", "latch-rw/basic",
+                                 "latch-rw/combined", "optimistic/two-read", "optimistic/copy-on-write"}) {
+    const auto selected = checker::select_scheme(name);
+    for (const What what : {What::update, What::read}) {
+      for (double moment = 50; moment < 9'000; moment += 150) {
+        SCOPED_TRACE(std::string(name) + " " + std::to_string(moment) + " ns");
+        Store store(*selected.scheme);
+        const std::unique_ptr<QueuePair> qp = store.world.add_node("client").connect(store.storage);
+        g_lost = g_dropped_guard = false;
+        auto session = std::make_unique<Session>(
+            *qp, buffer_bytes(store.layout.shape()),
+            SessionOptions{.dropped_guard = [](const DroppedGuard& /*guard*/) { g_dropped_guard = true; },
+                           .lost_work = [](const LostWork& /*lost*/) { g_lost = true; }});
+        Victim victim(operate(*selected.scheme, *session, store.objects.at(0), what, 1));
+        store.world.reactor().run_for(from_ns(moment));
+        victim.kill();
+        session.reset();
+        store.world.reactor().run_for(from_ns(1e5));
+        ASSERT_FALSE(g_lost && (what == What::read || moment < kRoundTrip));
+        ASSERT_TRUE(g_lost || g_dropped_guard || selected.scheme->is_free(store.latch_word(0)));
+      }
+    }
+  }
+}
+
 // ---- Before the count of a reader is posted.
 
 Task<void> read_without_wait(const Scheme& scheme, Session& session, Object object) {

@@ -61,7 +61,7 @@ struct OwedLatch {
   /// The request that latches or unlatches, whose outcome nobody has seen. The queue pair knows it for a while.
   struct Asked {
     fabric::Posting posting{};
-    std::uint64_t number = 0;    ///< of the request, in its chain
+    std::uint64_t number = 0;    ///< of the request; 0: it is the last of its chain
     std::uint64_t expected = 0;  ///< what a CAS compares with
   };
   Asked asked{};
@@ -70,6 +70,7 @@ struct OwedLatch {
   std::uint64_t turn = 0;         ///< the scheme's number of the place; 0: it may have one
   std::uint64_t predecessor = 0;  ///< McsLatch: of whom the turn is waited for
   std::uint64_t successor = 0;    ///< McsLatch: who gets the turn
+  bool followed = false;          ///< McsLatch: the predecessor knows
 };
 
 /// What a session could not bring to its end.

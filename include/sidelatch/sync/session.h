@@ -175,11 +175,16 @@ class Session {
   void release_dropped(Hold& hold, bool held = true, const fabric::Posting& asked = {}) noexcept;
   /// The unlatch of a hold that had added `word` was posted, last on the queue pair, and nobody waits for it.
   [[gnu::always_inline]] void posted_unlatch(const fabric::RemoteSpan& latch, std::uint64_t word) {
+    posted_unlatch(latch, word, qp_->posted_so_far());
+  }
+  /// The same for an unlatch that is not the last: request `sequence`.
+  [[gnu::always_inline]] void posted_unlatch(const fabric::RemoteSpan& latch, std::uint64_t word,
+                                             std::uint64_t sequence) {
     if (unlatches_.full()) [[unlikely]] {
       make_room_for_unlatch();
     }
     Unlatches::Entry& entry = unlatches_.push();
-    entry.sequence = qp_->posted_so_far();
+    entry.sequence = sequence;
     entry.word = word;
     entry.latch = latch.address;
     entry.rkey = latch.rkey;
@@ -255,6 +260,7 @@ class Session {
   class OwedUnderWay;
   [[nodiscard]] fabric::QueuePair& pair_of(const OwedLatch& owed) const noexcept;
   void finish();
+  void see_outcomes();
 
   static constexpr std::uint64_t kOwes = ~std::uint64_t{0};
 
