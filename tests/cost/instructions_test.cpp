@@ -13,7 +13,7 @@ namespace {
 TEST(DISABLED_UnderCallgrind, Latched) { Cycle().run_latched(repetitions()); }
 TEST(DISABLED_UnderCallgrind, Bare) { Cycle().run_bare(repetitions()); }
 
-TEST(Instructions, AnExclusiveAsyncCycleCostsAtMost660BeyondTheFabric) {
+TEST(Instructions, AnExclusiveAsyncCycleCostsAtMost700BeyondTheFabric) {
   if (!kCountsInstructions) {
     GTEST_SKIP() << "not an optimized build";
   }
@@ -22,8 +22,9 @@ TEST(Instructions, AnExclusiveAsyncCycleCostsAtMost660BeyondTheFabric) {
   std::printf("instructions per cycle: %.0f with latch, %.0f for the same four requests bare\n", latched, bare);
   EXPECT_GT(bare, 100);
   // Some 30 of them remember the unlatch until it has completed (sync/owed.h), some 11 the ways to unlatch that queues
-  // and switches have. Where each file is compiled alone it is 646, in CI's build less than 640.
-  EXPECT_LE(latched - bare, 660);
+  // and switches have, some 40 what was posted, for a task that is destroyed. Where each file is compiled alone it is
+  // 682.
+  EXPECT_LE(latched - bare, 700);
 }
 
 }  // namespace
