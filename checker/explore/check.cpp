@@ -178,9 +178,7 @@ class Coordinator {
   // Executions may be few and long, or many because of loops; the states of the same program may be few. Nobody knows
   // before. So the searches take turns, and the one that needs less decides. The turns are counted in events, so they
   // do not depend on the machine.
-  [[nodiscard]] bool may_try_states() const noexcept {
-    return states_of_turn_ != 0 && states_of_turn_ <= options_->max_states && unable_ == nullptr;
-  }
+  [[nodiscard]] bool may_try_states() const noexcept { return states_of_turn_ != 0 && unable_ == nullptr; }
   [[nodiscard]] bool must_try_states() const noexcept {
     return options_->mode == Mode::exhaustive && !found_ && may_try_states() &&
            verdict_.events - events_of_states_ > states_of_turn_ * kEventsOfAState;

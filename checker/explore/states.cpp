@@ -275,24 +275,20 @@ void StateSearch::finish(Hand& hand, Next& next, std::uint64_t& events) {
 void StateSearch::expand(Hand& hand, std::uint32_t state, Expansion& result) {
   Execution& execution = hand.execution;
   path_to(state, hand.path);
-  const auto go_there = [&] {
+  const auto go_there = [&](void (Execution::*step)(const Action&)) {
     execution.begin();
     for (const Action& action : hand.path) {
-      execution.retrace(action);
+      (execution.*step)(action);
     }
     result.events += hand.path.size();
   };
-  go_there();
+  go_there(&Execution::retrace);
   if (state < kFirstReachedTwice || state % kReachTwice == 0) {
     std::vector<Action> once;
     execution.enabled(once);
     const std::uint64_t memory = execution.memory_hash();
     execution.look_closely(true);
-    execution.begin();
-    for (const Action& action : hand.path) {
-      execution.repeat(action);
-    }
-    result.events += hand.path.size();
+    go_there(&Execution::repeat);
     execution.look_closely(false);
     execution.enabled(hand.enabled);
     if (hand.enabled != once || execution.memory_hash() != memory) {
@@ -308,7 +304,7 @@ void StateSearch::expand(Hand& hand, std::uint32_t state, Expansion& result) {
   });
   for (std::size_t i = 0; i < enabled.size(); ++i) {
     if (i != 0) {
-      go_there();
+      go_there(&Execution::retrace);
     }
     Next next;
     next.name = execution.lasting_name(enabled[i]);
