@@ -36,6 +36,9 @@ RemoteSpan latch_of(const Hold& hold) {
                                                   : hold.object.latch();
 }
 
+// Of the request that was asked.
+std::uint64_t number_of(const OwedLatch::Asked& asked) { return asked.number != 0 ? asked.number : asked.posting.last; }
+
 // Whether the number that the hold had added to the latch may still be in it.
 bool may_be_held(std::uint64_t word, const OwedLatch& owed) {
   if (owed.word == kOneReader) {
@@ -180,7 +183,7 @@ Task<std::optional<std::uint64_t>> Session::outcome_of(OwedLatch& owed) const {
   }
   co_await pair.reach(owed.asked.posting.last);
   const OwedLatch::Asked asked = std::exchange(owed.asked, {});
-  co_return pair.result_of(asked.number != 0 ? asked.number : asked.posting.last);
+  co_return pair.result_of(number_of(asked));
 }
 
 QueuePair& Session::pair_of(const OwedLatch& owed) const noexcept {
@@ -414,7 +417,7 @@ void Session::see_outcomes() {
     if (!is_known) {
       return false;
     }
-    const std::optional<std::uint64_t> found = pair.result_of(asked.number != 0 ? asked.number : asked.posting.last);
+    const std::optional<std::uint64_t> found = pair.result_of(number_of(asked));
     owed.certain = owed.word == kOneReader || (found && *found == asked.expected);
     return found && !owed.certain;
   });
