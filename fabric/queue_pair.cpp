@@ -407,7 +407,7 @@ bool QueuePair::post_for(ChainAwaiter& awaiter) {
   check_and_post(awaiter.chain_, wait);
   awaiter.last_ = posted_;
   if (awaiter.posting_ != nullptr) {
-    *awaiter.posting_ = {posted_ - awaiter.chain_.size() + 1, posted_, failures_};
+    *awaiter.posting_ = {posted_ - awaiter.chain_.size() + 1, posted_};
   }
   if (wait) {
     wait_until_completed(awaiter);
@@ -536,6 +536,7 @@ void QueuePair::on_ended(const std::shared_ptr<const FabricError>& cause) {
   }
   ++counters_.errors;
   ++failures_;
+  posted_before_failure_ = posted_;
   state_ = State::error;
   error_ = cause;
   nudge_wanted_ = false;
@@ -552,6 +553,7 @@ void QueuePair::on_refused(std::uint64_t sequence, Status status, std::string_vi
 void QueuePair::enter_error(std::uint64_t sequence, Status status, std::string_view detail) {
   ++counters_.errors;
   ++failures_;
+  posted_before_failure_ = posted_;
   const InFlight& entry = in_flight(sequence);
   WorkRequest request;
   request.opcode = entry.opcode;

@@ -70,7 +70,6 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
     const WorkRequest latch = compare_swap(object.latch(), expected, desired);
     const WorkRequest record = fabric::read(hold.buffer.record(), object.record());
     std::uint64_t seen = 0;
-    under_way.begin(expected);
     if (acquire_ != Acquire::speculative) {
       const auto old = co_await qp.submit(under_way.posting, latch);
       seen = old[0];
@@ -107,9 +106,11 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
       co_await revoke_holder(session, object, seen);
       expected = seen;
       hold.inherited = holder_of(seen);
+      under_way.begin(expected);
       continue;
     }
     expected = kFree;
+    under_way.begin(expected);
     forget_failed_attempt(session, hold.buffer);
     co_await attempts.pause();
   }

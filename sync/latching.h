@@ -73,7 +73,7 @@ class AcquisitionUnderWay {
       hold_->session->owe_acquired(*hold_, latched, posting, expected);
     }
   }
-  /// Call it before each attempt, which takes a word that is `seen` now.
+  /// Call it before each attempt that takes a word that is `seen` now; the first may take a free one without it.
   void begin(std::uint64_t seen) noexcept {
     posting = {};
     expected = seen;

@@ -79,8 +79,7 @@ struct QueuePairOptions {
 /// Where the numbers of a chain's requests are written when the chain is posted. It must outlive the wait.
 struct Posting {
   std::uint64_t first = 0;
-  std::uint64_t last = 0;      ///< 0: not posted yet
-  std::uint64_t failures = 0;  ///< of the queue pair, until then
+  std::uint64_t last = 0;  ///< 0: not posted yet
   [[nodiscard]] bool happened() const noexcept { return last != 0; }
 };
 
@@ -184,7 +183,7 @@ class QueuePair {
   [[nodiscard]] std::uint64_t posted_so_far() const noexcept { return posted_; }
   /// Whether the connection that the chain was posted to still lasts: what was posted happens.
   [[nodiscard]] bool carries(const Posting& posting) const noexcept {
-    return posting.happened() && state_ == State::ready && posting.failures == failures_;
+    return state_ == State::ready && posting.last > posted_before_failure_;
   }
   /// The old value that atomic `number` has found, if it has completed, named no buffer, and no later request has taken
   /// its place in the send queue. For atomics whose waiting task was destroyed; worlds that explore do not tell it.
@@ -364,6 +363,7 @@ class QueuePair {
   std::shared_ptr<const FabricError> error_;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // tells others that this was destroyed
   std::uint64_t failures_ = 0;
+  std::uint64_t posted_before_failure_ = 0;  // the last number before the latest one
   Counters counters_;
 };
 
