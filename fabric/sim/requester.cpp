@@ -128,10 +128,15 @@ void SimQueuePair::issue_waiting() {
   }
 }
 
+// Nothing is sent whose payload was not read, nor anything behind it: requests arrive in their order, or not at all.
 void SimQueuePair::cancel_in_flight() noexcept {
+  bool is_sent = true;
   while (oldest_ != nullptr) {
     Request* request = oldest_;
     oldest_ = request->next;
+    const bool carries = request->kind == model::Kind::write || request->kind == model::Kind::send;
+    is_sent = is_sent && (!carries || request->length == 0 || request->payload_bound);
+    request->dropped = request->dropped || !is_sent;
     request->queue_pair = nullptr;
     initiator_->world.release(*request);
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
@@ -376,6 +377,34 @@ TEST(Simulation, ABadProfileIsRefused) {
   Profile p = quiet_profile();
   p.link.gbps = 0;
   EXPECT_THROW(Simulation({.profile = p}), ProfileError);
+}
+
+// Requests of a queue pair that ends arrive in their order, or not at all.
+TEST(Simulation, NothingHappensBehindAWriteThatIsLostWithItsQueuePair) {
+  int both = 0;
+  int neither = 0;
+  for (const std::uint64_t bytes : {8U, 200U, 65536U}) {
+    for (double moment = 0; moment < 6000; moment += 50) {
+      Pair pair(load_profile("connectx5"));
+      std::memset(pair.buffer.bytes().data(), 7, bytes);
+      const std::array chain = {write(pair.buffer.local(0, bytes), pair.table.remote(64, bytes)),
+                                fetch_add(pair.table.remote(0, 8), 1)};
+      ASSERT_TRUE(pair.qp->post(chain));
+      if (moment > 0) {
+        pair.world.reactor().run_for(from_ns(moment));
+      }
+      pair.qp.reset();
+      pair.world.reactor().run_for(from_ns(1e6));
+      const bool counted = pair.table.bytes()[0] == std::byte{1};
+      const bool written = std::ranges::all_of(pair.table.bytes().subspan(64, bytes),
+                                               [](std::byte byte) { return byte == std::byte{7}; });
+      ASSERT_TRUE(written || !counted) << bytes << " bytes, " << moment << " ns";
+      both += written && counted ? 1 : 0;
+      neither += !written && !counted ? 1 : 0;
+    }
+  }
+  EXPECT_GT(both, 0);
+  EXPECT_GT(neither, 0);
 }
 
 }  // namespace
