@@ -218,6 +218,23 @@ std::string in_plain_words(const CLI::ParseError& error) {
   return said;
 }
 
+// An option whose value is empty, as that of a variable that was not set: the command would take it for one that was
+// not given.
+const CLI::Option* empty_option(const CLI::App& app) {
+  for (const CLI::Option* const option : app.get_options()) {
+    const bool is_named = !option->get_lnames().empty() || !option->get_snames().empty();
+    if (is_named && std::ranges::find(option->results(), "") != option->results().end()) {
+      return option;
+    }
+  }
+  for (const CLI::App* const command : app.get_subcommands()) {
+    if (const CLI::Option* const found = empty_option(*command)) {
+      return found;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 int Program::run(int argc, char** argv) {
@@ -235,6 +252,10 @@ int Program::run(int argc, char** argv) {
     if (mistake == CLI::ExitCodes::ExtrasError && std::string_view(argv[1]) == "softnic") {
       say("Put -- before a command that has options: sidelatch softnic run -- COMMAND OPTION...\n");
     }
+    return kBadInput;
+  }
+  if (const CLI::Option* const option = empty_option(*app_)) {
+    say("{} has an empty value: give it one, or leave the option out.\n", option->get_name());
     return kBadInput;
   }
   return chosen_();

@@ -51,6 +51,16 @@ constexpr const char* kQuickCheck =
     "check --fabric sim --sizes 64,512 --reads 30000 --parts torn-reads,schemes,effects,lock-table,proofs ";
 constexpr const char* kRates = "check --fabric sim --parts lock-table,rates ";
 
+// As that of a variable that was not set.
+TEST(Program, AnOptionWithAnEmptyValueIsAMistake) {
+  for (const char* const option : {"--out", "--against", "--connect", "--profile"}) {
+    const Outcome outcome = run(std::string("check --fabric sim --parts lock-table ") + option + " ''");
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(std::string(option) + " has an empty value"));
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+}
+
 TEST(Program, CheckPrintsATableForPeople) {
   const Outcome outcome = run(kQuickCheck);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
