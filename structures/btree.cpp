@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace sidelatch::structures {
@@ -121,7 +122,7 @@ std::uint32_t BTree::inner_capacity() const { return format_->capacity(1); }
 BTree::Worker::Worker(const BTree& tree, Node& node, std::span<Node* const> memory_nodes,
                       const BTreeWorkerOptions& options)
     : Client(node, memory_nodes, tree.buffer_bytes(), options.session, options.queue_pair, options.revokers),
-      tree_(tree.number_),
+      tree_(&tree),
       most_cached_(options.cached_nodes),
       spares_(memory_nodes.size()),
       seen_full_(memory_nodes.size(), false) {
@@ -135,6 +136,19 @@ BTree::Worker::Worker(const BTree& tree, Node& node, std::span<Node* const> memo
   }
 }
 
+Task<void> BTree::Worker::close() {
+  std::exception_ptr error;
+  try {
+    co_await tree_->retire(*this);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  co_await Client::close();
+  if (error) {
+    std::rethrow_exception(error);
+  }
+}
+
 void BTree::require_value(std::size_t bytes) const {
   if (bytes != options_.value_bytes) {
     throw std::invalid_argument(fmt::format("a value of {} bytes: the tree's have {}", bytes, options_.value_bytes));
@@ -144,7 +158,7 @@ void BTree::require_value(std::size_t bytes) const {
 // A worker's first operation looks what the memory holds. A world that explores begins with zeroed memory that no other
 // program knows, and would try every order of these steps.
 Task<void> BTree::open(Worker& worker) const {
-  if (worker.tree_ != number_) {
+  if (worker.tree_ != this) {
     throw std::invalid_argument(
         "a worker of another tree: its spare nodes and its cache are of that tree; make one for this tree");
   }

@@ -137,12 +137,25 @@ Task<void> BTree::absorb(Worker& worker, Latched& parent, std::size_t index, Lat
   if (written) {
     written = co_await write_both(worker, left, parent);
   }
+  note_merge(worker, written);
   if (written) {
     co_await free_node(worker, right.ref);
     co_return;
   }
   co_await leave(left.guard);
   co_await leave(parent.guard);
+}
+
+// An operation that meets a dead node begins again until somebody has finished the merge. It must not do so for ever
+// where no lease is long enough for that.
+void BTree::note_merge(Worker& worker, bool written) {
+  constexpr std::uint32_t kMostInARow = 8;
+  worker.slow_merges_ = written ? 0 : worker.slow_merges_ + 1;
+  if (worker.slow_merges_ == kMostInARow) {
+    worker.slow_merges_ = 0;
+    throw LatchError(LatchError::Kind::lease_expired,
+                     "the lease ended each time before a merge of two nodes was finished: take longer leases");
+  }
 }
 
 // The root's only child takes the root's place.
@@ -266,9 +279,10 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
     // of them, so it becomes alive again.
     died.header.flags = static_cast<std::uint16_t>(died.header.flags & ~NodeHeader::kDead);
     died.finish();
-    (void)co_await write(worker, right);
+    const bool lives = co_await write(worker, right);
     co_await leave(left.guard);
     co_await leave(parent.guard);
+    note_merge(worker, lives);
     co_return;
   }
   NodeEdit above(*format_, parent.guard.payload());
@@ -279,6 +293,7 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
   co_await leave(right.guard);
   co_await leave(left.guard);
   const bool written = co_await write(worker, parent);
+  note_merge(worker, written);
   if (written) {
     co_await free_node(worker, dead);
   }

@@ -238,6 +238,10 @@ void HashTable::throw_damaged(Place place, std::string_view what) const {
 // A client's first operation looks what the memory holds. A world that explores begins with zeroed memory that no other
 // program knows, and would try every order of these steps.
 Task<void> HashTable::open(Client& client) const {
+  if (client.memory_nodes() != superblocks_.size()) {
+    throw std::invalid_argument(
+        fmt::format("a client with {} memory nodes: the table lies on {}", client.memory_nodes(), superblocks_.size()));
+  }
   if (!client.reactor().explores()) {
     co_await open_superblocks(client, heads_, superblocks_);
   }

@@ -144,15 +144,14 @@ Task<Outcome> HashTable::load_chain(Writer& writer, std::span<const Entry> entri
   }
   Link first;
   const std::size_t in_home = std::min<std::size_t>(entries.size(), options_.entries_per_bucket);
+  std::size_t unused = overflow.size();
   for (std::size_t begin = in_home; begin < entries.size(); begin += options_.entries_per_bucket) {
     const std::size_t count = std::min<std::size_t>(entries.size() - begin, options_.entries_per_bucket);
-    writer.taken = overflow.back();
-    overflow.pop_back();
-    const bool filled = co_await fill_overflow(writer, *writer.taken, entries.subspan(begin, count), first);
+    --unused;
+    const bool filled = co_await fill_overflow(writer, overflow[unused], entries.subspan(begin, count), first);
     if (!filled) {
       co_return Outcome::timed_out;
     }
-    writer.taken.reset();
   }
   co_await session.qp().drain();
   home.home = writer.home.bucket + 1;
@@ -162,6 +161,7 @@ Task<Outcome> HashTable::load_chain(Writer& writer, std::span<const Entry> entri
     format.add(home, writer.home_guard.payload(), entry.key, entry.value);
   }
   BucketFormat::put_header(home, writer.home_guard.payload());
+  overflow.resize(unused);  // if this fails, it is unknown whether the others are linked
   co_await commit_bucket(writer.home_guard);
   co_return Outcome::done;
 }

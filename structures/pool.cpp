@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 
 namespace sidelatch::structures {
 
@@ -64,6 +65,10 @@ Task<RingBuffer> word_buffer(Session& session, const RecordShape& shape) {
 }  // namespace
 
 std::uint64_t Pool::bytes_needed(const Scheme& scheme, std::uint64_t count) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 48;
+  if (count > kMost) {
+    throw std::invalid_argument(fmt::format("a pool of {} objects: it must have at most {}", count, kMost));
+  }
   return links_begin(layout_of(scheme)) + count * kLinkBytes;
 }
 

@@ -39,7 +39,6 @@ BTreeWorkerOptions leased(std::uint16_t owner, std::vector<Revoker*> revokers) {
   options.session.owner = owner;
   options.session.lease = {from_ns(100'000), from_ns(10'000)};
   options.session.seed = owner;
-  options.session.dropped_guard = ignore_dropped_guard;
   options.session.lost_work = ignore_lost_work;
   return options;
 }
@@ -195,7 +194,7 @@ void kill_at_many_moments(const Scheme& scheme, const Killing& killing) {
       run_into_a_merge(forest, dead, known, 8);
       forest.world.reactor().run_for(from_ns(20.0 * 400 / kKills * i));
     }
-    victim.kill();
+    victim.kill(forest.world.reactor());
     // A dead node is still linked: a merge was begun, and another client must finish it.
     const BTreeReport at_death = forest.run(forest.tree->check(heir));
     half_merged += std::ranges::any_of(at_death.problems, is_about_a_dead_node) ? 1 : 0;
@@ -278,6 +277,47 @@ TEST(BTreeCrash, FarmLineVersionsCoupled) {
 }
 TEST(BTreeCrash, FarmLineVersionsOnThreeMemoryNodes) { kill_at_many_moments(FarmLineVersions(), {.memory_nodes = 3}); }
 TEST(BTreeCrash, ALatchOnTwoMemoryNodes) { kill_at_many_moments(ExclusiveLatch(), {.memory_nodes = 2}); }
+
+Task<void> empty_and_look(const BTree& tree, BTree::Worker& worker, std::uint64_t keys, bool& ended) {
+  for (std::uint64_t key = 0; key < keys; ++key) {
+    try {
+      (void)co_await tree.put(worker, key * kStep, Word(key).bytes());
+    } catch (const LatchError&) {  // the lease is too short for a split
+    }
+  }
+  for (const bool looks : {false, true}) {
+    for (std::uint64_t key = 0; key < keys; ++key) {
+      try {
+        Word word;
+        if (looks) {
+          (void)co_await tree.get(worker, key * kStep, word.bytes());
+        } else {
+          (void)co_await tree.remove(worker, key * kStep);
+        }
+      } catch (const LatchError& error) {
+        EXPECT_EQ(error.kind(), LatchError::Kind::lease_expired);
+      }
+    }
+  }
+  ended = true;
+}
+
+// A merge that is begun must be finished by whoever meets it. A lease may be too short for that.
+TEST(BTreeLease, ThatIsTooShortForAMergeEndsNoOperationNever) {
+  const ExclusiveLatch latch;
+  for (double lease = 6'000; lease <= 24'000; lease += 1'000) {
+    Forest forest(latch);
+    RevocationService service(*forest.nodes[0]);
+    BTreeWorkerOptions options = leased(1, {&service});
+    options.session.lease = {from_ns(lease), from_ns(500)};
+    BTree::Worker& worker = forest.add_worker(options);
+    service.enlist(1, worker.session(0).qp());
+    bool ended = false;
+    forest.spawn(empty_and_look(*forest.tree, worker, 100, ended));
+    forest.world.reactor().run_for(from_ns(1e8));
+    EXPECT_TRUE(ended) << lease << " ns";
+  }
+}
 
 }  // namespace
 }  // namespace sidelatch::structures

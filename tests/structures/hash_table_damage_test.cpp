@@ -231,7 +231,6 @@ SessionOptions leased(std::uint16_t owner, Revoker& revoker) {
   options.revoker = &revoker;
   options.seed = owner;
   options.retry = Retry::backoff(from_ns(500), from_ns(4000));
-  options.dropped_guard = ignore_dropped_guard;
   options.lost_work = ignore_lost_work;
   return options;
 }
@@ -379,7 +378,7 @@ TEST_P(EverySchemeOfEstates, SurvivorsSeeNothingWrongAfterADeathAtAnyMoment) {
                                         seed * 10 + i));
     }
     rig.world.reactor().run_for(from_ns(static_cast<double>(20'000 + seed * 7919 % 60'000)));
-    victim.kill();
+    victim.kill(rig.world.reactor());
     rig.world.reactor().run();
     for (const Survivor& survivor : survivors) {
       EXPECT_EQ(survivor.wrong, 0U) << seed;

@@ -194,6 +194,7 @@ class BTree {
   [[nodiscard]] fabric::Task<void> collapse_root(Worker& worker, Latched& root) const;
   [[nodiscard]] fabric::Task<void> end_merge(Worker& worker, NodeRef dead, std::uint16_t level,
                                              std::uint64_t low) const;
+  static void note_merge(Worker& worker, bool written);
   [[nodiscard]] fabric::Task<void> absorb(Worker& worker, Latched& parent, std::size_t index, Latched& left,
                                           Latched& right) const;
   [[nodiscard]] fabric::Task<Outcome> spare_is_free(Worker& worker, Latched& none) const;
@@ -228,16 +229,19 @@ class BTree::Worker : public Client {
   /// The tree must outlive the worker. Another tree throws std::invalid_argument if it is given this worker.
   Worker(const BTree& tree, fabric::Node& node, std::span<fabric::Node* const> memory_nodes,
          const BTreeWorkerOptions& options = {});
+  /// Gives back the spare nodes, too (BTree::retire).
+  [[nodiscard]] fabric::Task<void> close() override;
 
  private:
   friend class BTree;
 
-  std::uint64_t tree_;  // its number
+  const BTree* tree_;
   std::size_t most_cached_;
   std::unordered_map<std::uint64_t, std::vector<std::byte>> cache_;  // payloads of inner nodes, by NodeRef
   std::vector<std::vector<std::uint64_t>> spares_;                   // objects, by memory node
   std::vector<bool> seen_full_;                                      // memory nodes whose pools were empty
   std::size_t turn_ = 0;                                             // the memory node whose turn it is
+  std::uint32_t slow_merges_ = 0;                                    // in a row, that took longer than the lease
 };
 
 }  // namespace sidelatch::structures

@@ -88,7 +88,7 @@ class Client {
   /// The end of a client: gives back what failed operations have left, and returns when nothing is under way. What was
   /// reported as done is done then. Throws FabricError; SessionOptions::lost_work tells at the end what was lost. A
   /// client that ends without this call waits in its destructor.
-  [[nodiscard]] fabric::Task<void> close();
+  [[nodiscard]] virtual fabric::Task<void> close();
 
   /// Ends that owner's queue pairs at every memory node, as before a takeover. Throws LatchError::takeover_refused if
   /// this client has no revokers, and std::invalid_argument for its own owner id and for 0.

@@ -64,7 +64,8 @@ struct HashTableOptions {
   std::uint64_t capacity = 0;
   std::uint32_t entries_per_bucket = 4;  ///< 1 to 32
   /// Per memory node. The default is a third of its home buckets plus 8: `capacity` random keys need overflow buckets
-  /// for at most 0.22 of the home buckets (with one entry per bucket; fewer with more entries).
+  /// for at most 0.22 of the home buckets (with one entry per bucket; fewer with more entries). Small tables on many
+  /// memory nodes need more, because their nodes fill unevenly.
   std::optional<std::uint64_t> overflow_buckets{};
   std::optional<sync::LayoutKind> layout{};  ///< of the buckets or values; by default the scheme's own
 
@@ -89,7 +90,7 @@ class HashTable {
   [[nodiscard]] static std::uint64_t bytes_needed(const sync::Scheme& scheme, const HashTableOptions& options,
                                                   std::size_t memory_nodes);
   /// memory[i] lies on memory node i of the clients. Throws std::invalid_argument for bad options, a layout that the
-  /// scheme cannot have, and memory that is too small or not aligned to 64 bytes.
+  /// scheme cannot have, and memory that is too small or not aligned as the layout needs it (8 or 64 bytes).
   HashTable(const sync::Scheme& scheme, const HashTableOptions& options, std::span<const fabric::RemoteSpan> memory);
 
   /// Bytes of a client's buffers.

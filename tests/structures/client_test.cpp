@@ -1,0 +1,61 @@
+// A client's end, also where another one takes its place, and workers that are given to another tree.
+#include "btree_fixture.h"
+#include "tests/message_of.h"
+
+#include <sidelatch/structures/client.h>
+#include <sidelatch/sync/exclusive_latch.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+namespace sidelatch::structures {
+namespace {
+
+namespace client_test {
+
+using namespace fabric;
+using namespace sync;
+
+Task<Outcome> put(const BTree& tree, BTree::Worker& worker, std::uint64_t key) {
+  const Outcome outcome = co_await tree.put(worker, key, Word(key + 1).bytes());
+  co_return outcome;
+}
+
+Task<Outcome> get(const BTree& tree, BTree::Worker& worker, std::uint64_t key, std::uint64_t& value) {
+  Word word;
+  const Outcome outcome = co_await tree.get(worker, key, word.bytes());
+  value = word.number();
+  co_return outcome;
+}
+
+// The old client's end waits until what it has reported as done has happened.
+TEST(Client, MayBeReplacedByAnotherOne) {
+  const ExclusiveLatch latch(LatchLevel::async);
+  Forest forest(latch);
+  Node& machine = forest.world.add_node("client");
+  BTree::Worker worker(*forest.tree, machine, forest.nodes);
+  for (std::uint64_t key = 0; key < 20; ++key) {
+    ASSERT_EQ(forest.run(put(*forest.tree, worker, key)), Outcome::done);
+    worker = BTree::Worker(*forest.tree, machine, forest.nodes);
+    std::uint64_t value = 0;
+    ASSERT_EQ(forest.run(get(*forest.tree, worker, key, value)), Outcome::done) << key;
+    EXPECT_EQ(value, key + 1);
+  }
+}
+
+TEST(BTreeWorker, IsOfOneTree) {
+  const ExclusiveLatch latch;
+  Forest first(latch);
+  const Forest second(latch);
+  BTree::Worker& worker = first.add_worker();
+  ASSERT_EQ(first.run(put(*first.tree, worker, 1)), Outcome::done);
+  EXPECT_THAT(message_of([&] { (void)first.run(put(*second.tree, worker, 1)); }),
+              ::testing::HasSubstr("a worker of another tree"));
+}
+
+}  // namespace client_test
+}  // namespace
+}  // namespace sidelatch::structures
