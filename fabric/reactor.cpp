@@ -49,11 +49,14 @@ Reactor::Reactor(std::uint32_t completion_queue_depth)
 Reactor::~Reactor() { destroy_spawned(); }
 
 void Reactor::destroy_spawned() noexcept {
-  abandons_tasks_ = true;
+  const Death with_the_world(*this);
+  destroy_all();
+}
+
+void Reactor::destroy_all() noexcept {
   while (!spawned_.empty()) {
     spawned_.front().handle.destroy();
   }
-  abandons_tasks_ = false;
 }
 
 void Reactor::spawn(Task<void> task) {

@@ -91,9 +91,9 @@ LayoutKind parse_layout(std::string_view text) {
 }
 
 RecordShape make_shape(const RecordNeeds& needs, LayoutKind kind, std::uint64_t payload_bytes) {
-  if (payload_bytes == 0 || payload_bytes > kLargestPayload / std::max(needs.copies, 1U)) {
-    throw std::invalid_argument(
-        fmt::format("a payload of {} bytes: it must be 1 to {}", payload_bytes, kLargestPayload));
+  const std::uint64_t largest = kLargestPayload / std::max(needs.copies, 1U);
+  if (payload_bytes == 0 || payload_bytes > largest) {
+    throw std::invalid_argument(fmt::format("a payload of {} bytes: it must be 1 to {}", payload_bytes, largest));
   }
   if (needs.line_versions != 0 && needs.line_versions != 2 && needs.line_versions != 8) {
     throw std::invalid_argument(
@@ -186,6 +186,14 @@ std::uint64_t Layout::checksum(std::uint64_t i) const {
 }
 
 std::uint64_t Layout::slots_used(const LockTableShape& table, std::uint64_t address) const {
+  constexpr std::uint32_t kMostBits = 32;
+  const bool has_bits = table.address_bits > 0 && table.address_bits <= kMostBits;
+  if (!has_bits || table.slot_bytes == 0 || table.slots() == 0) {
+    throw std::invalid_argument(
+        fmt::format("a lock table whose slots have {} bytes and are chosen by the {} lowest bits of an address: slots "
+                    "have 1 byte to 2^bits, and bits are 1 to {}",
+                    table.slot_bytes, table.address_bits, kMostBits));
+  }
   // The low bits repeat after `period` latches.
   const std::uint64_t reach = std::uint64_t{1} << table.address_bits;
   const std::uint64_t latch_stride = shape_.decoupled ? shape_.header_bytes : stride_;

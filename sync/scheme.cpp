@@ -72,7 +72,7 @@ RecordShape Scheme::shape(std::uint64_t payload_bytes, LayoutKind kind) const {
 std::uint64_t Scheme::largest_payload(std::uint64_t record_bytes, LayoutKind kind) const {
   // A record grows with its payload, so bisection finds the largest that fits.
   std::uint64_t fits = 0;
-  std::uint64_t too_large = std::min(record_bytes, kLargestPayload) + 1;
+  std::uint64_t too_large = std::min(record_bytes, kLargestPayload / std::max(needs().copies, 1U)) + 1;
   while (too_large - fits > 1) {
     const std::uint64_t middle = fits + (too_large - fits) / 2;
     (shape(middle, kind).bytes <= record_bytes ? fits : too_large) = middle;

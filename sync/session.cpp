@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -71,6 +72,19 @@ std::span<std::byte> ObjectBuffer::payload() const noexcept {
   return {ring_.span().data + offset, shape_->payload_bytes};
 }
 
+namespace {
+
+// A client may make a session with its owner id for each operation. If each began with the same epoch, the words of all
+// holds would be the same, and others would take the client for one that has held its latch all the time. Executions of
+// the explorer must not differ.
+std::uint16_t first_epoch(const QueuePair& qp, std::uint16_t owner) {
+  static std::atomic<std::uint16_t> sessions{0};
+  constexpr std::uint16_t kFar = 40503;  // odd: no two of 65 536 sessions begin with the same
+  return owner == 0 || qp.reactor().explores() ? std::uint16_t{0} : static_cast<std::uint16_t>(sessions++ * kFar);
+}
+
+}  // namespace
+
 Session::Session(QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOptions& options)
     : qp_(&qp),
       options_((options.validate(), options)),
@@ -78,6 +92,7 @@ Session::Session(QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOpt
       errors_seen_(qp.failures()),
       failures_(qp.failures()),
       random_(options.seed * 0x9e3779b97f4a7c15ULL + 1),
+      epoch_(first_epoch(qp, options.owner)),
       marks_attempts_(options.retry.deadline || qp.reactor().explores()) {
   constexpr std::uint32_t kLongestChain = 4;
   if (qp.options().send_queue_depth < kLongestChain) {

@@ -139,7 +139,6 @@ std::optional<ChaosPlan> draw(Trouble trouble, std::uint64_t seed) {
   if (trouble == Trouble::none && dice.one_in(4)) {
     session.retry.deadline = from_ns(dice.of<double>({3e3, 8e3, 20e3, 60e3}));
   }
-  session.dropped_guard = ignore_dropped_guard;
   session.lost_work = ignore_lost_work;
   if (plan.leased) {
     session.lease = kChaosLease;
@@ -439,7 +438,7 @@ class Campaign {
     for (std::size_t i = 0; i < victims.size(); ++i) {
       world_.reactor().run_for(from_ns(static_cast<double>(moments[i] - time)));
       time = moments[i];
-      victims[i]->kill();
+      victims[i]->kill(world_.reactor());
       ++result_.kills;
     }
   }

@@ -27,7 +27,6 @@ BTreeWorkerOptions owning(std::uint16_t owner, Revoker* revoker) {
   options.session.owner = owner;
   options.session.lease = {from_ns(100'000), from_ns(10'000)};
   options.session.seed = owner;
-  options.session.dropped_guard = ignore_dropped_guard;
   options.session.lost_work = ignore_lost_work;
   return options;
 }
@@ -77,7 +76,7 @@ void sweep_after_deaths(const Scheme& scheme, std::uint64_t node_bytes) {
     service.enlist(3, third.session(0).qp());
     Victim victim(grow_and_shrink(*forest.tree, dead));
     forest.world.reactor().run_for(from_ns(400e3 + 29'311.0 * i));
-    victim.kill();
+    victim.kill(forest.world.reactor());
     // The other clients split and merge meanwhile.
     forest.spawn(work_on(*forest.tree, third, 1000));
     forest.spawn(sweep_beside(*forest.tree, heir, 1, swept));
@@ -117,7 +116,7 @@ TEST(Sweep, ATreeOutlivesMoreDeathsThanItHasNodes) {
     service.enlist(owner, dead.session(0).qp());
     Victim victim(fill_until_killed(*forest.tree, dead, 0));
     forest.world.reactor().run_for(from_ns(150e3));
-    victim.kill();
+    victim.kill(forest.world.reactor());
     EXPECT_NO_THROW((void)forest.run(forest.tree->sweep(heir, owner)));
   }
   forest.run(work_on(*forest.tree, heir, 5000));
@@ -173,7 +172,7 @@ TEST(Sweep, OverflowBucketsOfDeadClientsComeBack) {
     Client& third = add(3);
     Victim victim(come_and_go(*rig.table, dead, 0, -1));
     rig.world.reactor().run_for(from_ns(200e3 + 3'171.0 * i));
-    victim.kill();
+    victim.kill(rig.world.reactor());
     rig.world.reactor().spawn(come_and_go(*rig.table, third, 100, 3));
     rig.world.reactor().spawn(sweep_table(*rig.table, heir, 1, swept));
     rig.world.reactor().run();

@@ -69,8 +69,6 @@ std::vector<Case> cases() {
 
 class DestroyedTaskOf : public ::testing::TestWithParam<Case> {};
 
-bool g_dropped_guard = false;
-
 TEST_P(DestroyedTaskOf, LeavesNoLatch) {
   const auto [entry, leased, contended] = GetParam();
   const auto selected = checker::select_scheme(entry.name);
@@ -81,8 +79,7 @@ TEST_P(DestroyedTaskOf, LeavesNoLatch) {
       SCOPED_TRACE(std::string(entry.name) + " " + std::to_string(static_cast<int>(what)) + " " +
                    std::to_string(moment) + " ns");
       Store store(scheme);
-      g_dropped_guard = false;
-      SessionOptions options{.dropped_guard = [](const DroppedGuard& /*guard*/) { g_dropped_guard = true; }};
+      SessionOptions options;
       if (leased) {
         options.owner = 3;
         options.lease = Lease{from_ns(1e8), from_ns(1e6)};
@@ -98,10 +95,7 @@ TEST_P(DestroyedTaskOf, LeavesNoLatch) {
       }
       Victim victim(operate(scheme, session, object, what, 1));
       store.world.reactor().run_for(from_ns(moment));
-      victim.kill();
-      if (g_dropped_guard) {
-        continue;  // it held a guard, which its user must end
-      }
+      victim.destroy();
       held += session.owed() != 0 ? 1 : 0;
       store.run(close(session));
       store.world.reactor().run();
@@ -143,18 +137,17 @@ TEST(DestroyedTask, IsMadeGoodAtTheEndOfItsSession) {
         SCOPED_TRACE(std::string(name) + " " + std::to_string(moment) + " ns");
         Store store(*selected.scheme);
         const std::unique_ptr<QueuePair> qp = store.world.add_node("client").connect(store.storage);
-        g_lost = g_dropped_guard = false;
-        auto session = std::make_unique<Session>(
-            *qp, buffer_bytes(store.layout.shape()),
-            SessionOptions{.dropped_guard = [](const DroppedGuard& /*guard*/) { g_dropped_guard = true; },
-                           .lost_work = [](const LostWork& /*lost*/) { g_lost = true; }});
+        g_lost = false;
+        auto session =
+            std::make_unique<Session>(*qp, buffer_bytes(store.layout.shape()),
+                                      SessionOptions{.lost_work = [](const LostWork& /*lost*/) { g_lost = true; }});
         Victim victim(operate(*selected.scheme, *session, store.objects.at(0), what, 1));
         store.world.reactor().run_for(from_ns(moment));
-        victim.kill();
+        victim.destroy();
         session.reset();
         store.world.reactor().run_for(from_ns(1e5));
         ASSERT_FALSE(g_lost && (what == What::read || moment < kRoundTrip));
-        ASSERT_TRUE(g_lost || g_dropped_guard || selected.scheme->is_free(store.latch_word(0)));
+        ASSERT_TRUE(g_lost || selected.scheme->is_free(store.latch_word(0)));
       }
     }
   }

@@ -335,50 +335,5 @@ TEST(WithoutOwner, ALatchWhoseUnlatchWasNeverPostedComesBack) {
   EXPECT_TRUE(session.in_doubt().empty());
 }
 
-Task<void> read_object(const Scheme& scheme, Session& session, Object object) {
-  std::vector<std::byte> payload(200);
-  (void)co_await scheme.read(session, object, payload);
-}
-
-// A task that is destroyed at any moment of an acquisition leaves no latch, once its session has gone on.
-TEST(DestroyedTask, LeavesNoLatchOfAnAcquisitionUnderWay) {
-  const ExclusiveLatch basic(LatchLevel::basic);
-  const ExclusiveLatch combined(LatchLevel::combined);
-  const RwLatch rw_basic(Acquire::basic, Release::basic);
-  const RwLatch rw(Acquire::speculative, Release::combined);
-  for (const Scheme* scheme : {static_cast<const Scheme*>(&basic), static_cast<const Scheme*>(&combined),
-                               static_cast<const Scheme*>(&rw_basic), static_cast<const Scheme*>(&rw)}) {
-    int latched = 0;
-    for (const bool reads : {false, true}) {
-      for (double moment = 100; moment < 6'000; moment += 100) {
-        Store store(*scheme);
-        bool dropped_guard = false;
-        static bool* dropped = nullptr;
-        dropped = &dropped_guard;
-        Session& session = store.add_session({.owner = 3,
-                                              .lease = Lease{from_ns(1e6), from_ns(1e5)},
-                                              .dropped_guard = [](const DroppedGuard& /*guard*/) { *dropped = true; },
-                                              .lost_work = ignore_lost_work});
-        bool failed = false;
-        const Object object = store.objects.at(0);
-        Victim victim(reads ? read_object(*scheme, session, object)
-                            : change_object(*scheme, session, object, 1, failed));
-        store.world.reactor().run_for(from_ns(moment));
-        const bool begun = session.qp().counters().doorbells == 1;
-        victim.kill();
-        store.world.reactor().run_for(from_ns(1e5));
-        latched += store.latch_word(0) != kFree ? 1 : 0;
-        if (dropped_guard || !begun) {
-          continue;  // it held a guard, which its user must end
-        }
-        store.run(close_session(session));
-        ASSERT_EQ(store.latch_word(0), kFree) << scheme->name() << (reads ? " read " : " write ") << moment;
-        ASSERT_EQ(session.owed(), 0U);
-      }
-    }
-    EXPECT_GT(latched, 3) << scheme->name();
-  }
-}
-
 }  // namespace
 }  // namespace sidelatch::sync

@@ -33,6 +33,8 @@ TEST(SessionOptions, BadOnesAreNamed) {
   EXPECT_THAT(message([](SessionOptions& o) { o.retry.first = Duration(0); }), HasSubstr("backoff from 0 to"));
   EXPECT_THAT(message([](SessionOptions& o) { o.retry.cap = from_ns(1); }), HasSubstr("backoff from 500 to 1 ns"));
   EXPECT_THAT(message([](SessionOptions& o) { o.retry.deadline = Duration(0); }), HasSubstr("deadline after 0 ns"));
+  EXPECT_THAT(message([](SessionOptions& o) { o.linger = from_ns(-1); }), HasSubstr("linger is -1 ns"));
+  EXPECT_EQ(message([](SessionOptions& o) { o.linger = Duration::max(); }), "no error");
   EXPECT_THAT(message([](SessionOptions& o) { o.lease.length = from_ns(10); }), HasSubstr("lease without owner"));
   EXPECT_THAT(message([](SessionOptions& o) { o.owner = 1; }), HasSubstr("owner id 1 without a lease"));
   EXPECT_THAT(message([](SessionOptions& o) {

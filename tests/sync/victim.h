@@ -1,6 +1,7 @@
-// Victim: a client's task that can be killed between any two of its steps. Requests that its NIC has taken continue.
+// Victim: a client's task that ends between any two of its steps. Requests that its NIC has taken continue.
 #pragma once
 
+#include <sidelatch/fabric/reactor.h>
 #include <sidelatch/fabric/task.h>
 #include <sidelatch/sync/session.h>
 
@@ -17,14 +18,18 @@ class Victim {
     auto start = task_->operator co_await();
     start.await_suspend(std::noop_coroutine());
   }
-  void kill() { task_.reset(); }
+  /// The task is destroyed, and its client goes on.
+  void destroy() { task_.reset(); }
+  /// The client dies.
+  void kill(fabric::Reactor& reactor) {
+    const fabric::Reactor::Death death(reactor);
+    task_.reset();
+  }
 
  private:
   std::optional<fabric::Task<void>> task_;
 };
 
-/// For the sessions of victims, whose guards are dropped without a mistake.
-inline void ignore_dropped_guard(const sync::DroppedGuard& /*dropped*/) {}
 inline void ignore_lost_work(const sync::LostWork& /*lost*/) {}
 
 }  // namespace sidelatch

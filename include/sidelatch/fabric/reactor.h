@@ -81,16 +81,31 @@ class Reactor {
   /// Destroys the spawned tasks. A derived reactor calls this first in its destructor, while the world still exists.
   void destroy_spawned() noexcept;
   /// Destroys the spawned tasks when it ends: for callers that spawn tasks that use objects of the same scope. When a
-  /// run call throws, the other tasks still wait, and must not outlive those objects.
+  /// run call throws, the other tasks still wait, and must not outlive those objects. They give back what they hold, as
+  /// tasks that are destroyed one by one.
   class Scope {
    public:
     explicit Scope(Reactor& reactor) noexcept : reactor_(&reactor) {}
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
-    ~Scope() { reactor_->destroy_spawned(); }
+    ~Scope() { reactor_->destroy_all(); }
 
    private:
     Reactor* reactor_;
+  };
+  /// While it lives, the tasks and sessions that are destroyed are those of a client that has died: they give nothing
+  /// back. For crashes that are simulated.
+  class Death {
+   public:
+    explicit Death(Reactor& reactor) noexcept
+        : reactor_(&reactor), outer_(std::exchange(reactor.abandons_tasks_, true)) {}
+    Death(const Death&) = delete;
+    Death& operator=(const Death&) = delete;
+    ~Death() { reactor_->abandons_tasks_ = outer_; }
+
+   private:
+    Reactor* reactor_;
+    bool outer_;
   };
 
   /// Names a retry loop of a task to a world that explores; other worlds ignore it.
@@ -181,7 +196,7 @@ class Reactor {
 
   /// What a spawned task has thrown, once; else null. drive() throws it itself.
   [[nodiscard]] std::exception_ptr take_failure() noexcept { return std::exchange(failure_, nullptr); }
-  /// Whether spawned tasks are being destroyed before their end, so that what they hold is given up with the world.
+  /// Whether tasks are being destroyed with their world, or as those of a client that has died (Death).
   [[nodiscard]] bool abandons_tasks() const noexcept { return abandons_tasks_; }
 
   /// Queues `waiter`'s coroutine to be resumed; for fabrics and synchronization objects.
@@ -256,6 +271,7 @@ class Reactor {
   std::uint32_t cq_free_;
   bool admitting_ = false;
   bool abandons_tasks_ = false;
+  void destroy_all() noexcept;
   std::exception_ptr failure_;
   // The chain that is being posted. Its world has read it before another is posted, so one serves all queue pairs; each
   // of them makes room for its longest chain when it is made.

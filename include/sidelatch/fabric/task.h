@@ -30,6 +30,9 @@ class Task;
 
 namespace detail {
 
+/// How many tasks that have not ended this thread is destroying, one within the other.
+inline constinit thread_local unsigned tasks_in_destruction = 0;
+
 class TaskPromiseBase : public PooledFrame {
  public:
   struct FinalAwaiter {
@@ -140,14 +143,24 @@ class [[nodiscard]] Task {
   explicit Task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
 
   void destroy() noexcept {
-    if (frame_ != nullptr) {
-      frame_.destroy();
-      frame_ = nullptr;
+    if (frame_ == nullptr) {
+      return;
     }
+    if (frame_.done()) [[likely]] {
+      frame_.destroy();
+    } else {
+      ++detail::tasks_in_destruction;
+      frame_.destroy();
+      --detail::tasks_in_destruction;
+    }
+    frame_ = nullptr;
   }
 
   std::coroutine_handle<promise_type> frame_;
 };
+
+/// Whether the calling code runs because a task is destroyed before its end: a destructor of an object of its frame.
+[[nodiscard]] inline bool destroys_a_task() noexcept { return detail::tasks_in_destruction != 0; }
 
 template <class T>
 Task<T> detail::TaskPromise<T>::get_return_object() noexcept {

@@ -9,8 +9,9 @@
 //   use(seen.payload());
 //   const bool unchanged = co_await seen.validate();  // or release(): no matter whether it changed since
 //
-// Do not move a guard until the call that ends it has returned. End a guard that holds a latch by commit(), abort(),
-// validate() or release(). A guard that an exception drops gives its latch back: the object stays unchanged. Dropping
+// An empty guard throws std::logic_error from each call but operator bool. Do not move a guard until the call that ends
+// it has returned. End a guard that holds a latch by commit(), abort(), validate() or release(). A guard that is
+// dropped by an exception, or because its task is destroyed, gives its latch back: the object stays unchanged. Dropping
 // it otherwise is an error (see SessionOptions::dropped_guard). After one of these calls the guard is empty, even if
 // the call fails. After a FabricError from the call the object's state is unknown until the connection is back; the
 // session then ends what the call began (owed.h).
@@ -29,6 +30,10 @@
 namespace sidelatch::sync {
 
 class Scheme;
+
+namespace detail {
+[[noreturn]] void throw_empty_guard(const char* call);
+}  // namespace detail
 
 /// The state behind a guard, on which schemes work.
 struct Hold {
@@ -73,6 +78,12 @@ class GuardBase {
 
   [[nodiscard]] const Hold& hold() const noexcept { return hold_; }
   [[nodiscard]] Hold& mutable_hold() noexcept { return hold_; }
+  /// Throws std::logic_error if there is no copy of a payload.
+  void require_buffer() const {
+    if (!hold_.buffer.valid()) [[unlikely]] {
+      detail::throw_empty_guard("payload");
+    }
+  }
   /// Marks the guard as empty; the hold itself stays until its scheme is done with it.
   [[nodiscard]] const Scheme& end() noexcept { return *std::exchange(hold_.scheme, nullptr); }
   [[nodiscard]] Hold take() noexcept {
@@ -84,7 +95,7 @@ class GuardBase {
  private:
   void drop() noexcept {
     if (hold_.scheme != nullptr && hold_.word != 0 && !hold_.qp().reactor().abandons_tasks()) {
-      if (std::uncaught_exceptions() > 0) {
+      if (std::uncaught_exceptions() > 0 || fabric::destroys_a_task()) {
         hold_.session->release_dropped(hold_);
       } else {
         hold_.session->options().dropped_guard({hold_.place, hold_.object.latch().address});
@@ -103,7 +114,10 @@ class [[nodiscard]] ExclusiveGuard : public GuardBase {
   explicit ExclusiveGuard(Hold&& hold) noexcept : GuardBase(std::move(hold)) {}
 
   /// The payload at the time of latching, to be changed in place.
-  [[nodiscard]] std::span<std::byte> payload() noexcept { return hold().buffer.payload(); }
+  [[nodiscard]] std::span<std::byte> payload() {
+    require_buffer();
+    return hold().buffer.payload();
+  }
   /// Whether the latch was taken over from a holder that died. The payload may then be half written: repair and commit
   /// it.
   [[nodiscard]] bool inherited() const noexcept { return hold().inherited != 0; }
@@ -126,7 +140,10 @@ class [[nodiscard]] ReadGuard : public GuardBase {
   ReadGuard() noexcept = default;
   explicit ReadGuard(Hold&& hold, bool fresh = false) noexcept : GuardBase(std::move(hold)), fresh_(fresh) {}
 
-  [[nodiscard]] std::span<const std::byte> payload() const noexcept { return hold().buffer.payload(); }
+  [[nodiscard]] std::span<const std::byte> payload() const {
+    require_buffer();
+    return hold().buffer.payload();
+  }
   /// Whether the scheme's last step was a validation, so that another one now would show nothing new.
   [[nodiscard]] bool fresh() const noexcept { return fresh_; }
 

@@ -152,7 +152,8 @@ class Layout {
   [[nodiscard]] std::uint64_t payload(std::uint64_t i) const;
   [[nodiscard]] std::uint64_t checksum(std::uint64_t i) const;
 
-  /// The number of slots of a NIC's lock table that the latches of an array at `address` use.
+  /// The number of slots of a NIC's lock table that the latches of an array at `address` use. Throws
+  /// std::invalid_argument for a table without slots.
   [[nodiscard]] std::uint64_t slots_used(const LockTableShape& table = {}, std::uint64_t address = 0) const;
   /// A sentence if the latches use fewer than 64 slots and could use more.
   [[nodiscard]] std::optional<std::string> warning(const LockTableShape& table = {}) const;

@@ -3,8 +3,8 @@
 // An operation ends by a return or by an exception. What it has latched is given back in both cases:
 //
 //   guard ended by its user     commit(), abort(), validate() or release() unlatch
-//   guard dropped by an         its destructor posts the unlatch; nobody waits for it
-//   exception
+//   guard dropped by an         its destructor posts the unlatch; nobody waits for it. So it does when its task is
+//   exception                   destroyed
 //   queue pair failed           the session remembers the latch, and gives it back once the queue pair is ready again
 //
 // A session learns after a lost connection which of its latches it still holds from the latch word. That needs an owner

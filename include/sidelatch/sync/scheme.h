@@ -148,10 +148,6 @@ class Scheme {
   mutable std::atomic<std::uint32_t> needs_code_{0};  // needs().code() after its first use
 };
 
-namespace detail {
-[[noreturn]] void throw_empty_guard(const char* call);
-}  // namespace detail
-
 inline fabric::Task<void> ExclusiveGuard::commit() {
   if (!*this) [[unlikely]] {
     detail::throw_empty_guard("commit");

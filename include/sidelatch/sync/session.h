@@ -36,7 +36,7 @@ namespace sidelatch::sync {
 class LatchPeers;
 struct Hold;
 
-/// A guard that was dropped while it held its latch, and not by an exception.
+/// A guard that was dropped while it held its latch, and neither by an exception nor with its task.
 struct DroppedGuard {
   std::source_location place;  ///< of the acquisition
   fabric::RemoteAddress latch;
