@@ -49,6 +49,10 @@ struct BTree::Latched {
 [[nodiscard]] inline bool is_meant(NodeRef ref, const NodeHeader& node) noexcept {
   return !node.dead() && !node.torn() && node.generation == ref.generation();
 }
+/// Whether the node at `ref` is the one that was meant, and its entries are moving to its left neighbour.
+[[nodiscard]] inline bool is_merged(NodeRef ref, const NodeHeader& node) noexcept {
+  return node.dead() && !node.torn() && node.generation == ref.generation();
+}
 /// Whether the node at `ref` is the one that was meant, torn by a dead client.
 [[nodiscard]] inline bool is_torn(NodeRef ref, const NodeHeader& node) noexcept {
   return node.torn() && node.generation == ref.generation();

@@ -84,6 +84,7 @@ struct BTreeReport {
   std::uint64_t nodes = 0;               ///< linked nodes
   std::uint32_t levels = 0;              ///< of nodes, including the leaves
   std::uint64_t missing_separators = 0;  ///< nodes that their parents do not name, as after a crash; harmless
+  std::uint64_t unfinished_merges = 0;   ///< of two nodes, as after a crash; harmless: who meets one finishes it
   std::uint64_t unlinked_nodes = 0;      ///< taken from the pools but neither linked nor given back: spares of workers
   std::vector<std::string> problems;     ///< empty: every invariant holds
 };
@@ -194,6 +195,7 @@ class BTree {
   [[nodiscard]] fabric::Task<void> collapse_root(Worker& worker, Latched& root) const;
   [[nodiscard]] fabric::Task<void> end_merge(Worker& worker, NodeRef dead, std::uint16_t level,
                                              std::uint64_t low) const;
+  [[nodiscard]] fabric::Task<bool> has_left_its_level(Worker& worker, NodeRef ref, std::uint64_t low) const;
   static void note_merge(Worker& worker, bool written);
   [[nodiscard]] fabric::Task<void> absorb(Worker& worker, Latched& parent, std::size_t index, Latched& left,
                                           Latched& right) const;
