@@ -174,7 +174,7 @@ Task<Outcome> BTree::get(Worker& worker, std::uint64_t key, std::span<std::byte>
     co_await open(worker);
   }
   const Client::Operation operation(worker);
-  worker.count_operation();
+  worker.begin_operation();
   Attempts attempts(worker.session(0), Attempts::Forgotten());
   while (attempts.shows_head()) {
     co_await attempts.pause();
@@ -220,7 +220,7 @@ Task<Outcome> BTree::change(Worker& worker, std::uint64_t key, std::span<const s
     co_await open(worker);
   }
   const Client::Operation operation(worker);
-  worker.count_operation();
+  worker.begin_operation();
   for (;;) {
     Latched leaf = co_await latch_covering(worker, key, 0);
     if (!leaf) {
@@ -280,7 +280,7 @@ Task<BTree::Scanned> BTree::scan(Worker& worker, std::uint64_t from, std::span<s
     co_await open(worker);
   }
   const Client::Operation operation(worker);
-  worker.count_operation();
+  worker.begin_operation();
   Attempts attempts(worker.session(0));
   Scanned scanned;
   Found leaf;

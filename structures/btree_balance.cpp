@@ -151,7 +151,7 @@ Task<void> BTree::free_node(Worker& worker, NodeRef ref) const {
 }
 
 Task<void> BTree::retire(Worker& worker) const {
-  for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
+  for (std::size_t memory_node = 0; memory_node < worker.spares_.size(); ++memory_node) {
     std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
     while (!spares.empty()) {
       const std::uint64_t object = spares.back();

@@ -194,6 +194,7 @@ Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
     from.finish();
     written = co_await write_both(worker, child, root);
   }
+  note_merge(worker, written);
   if (written) {
     co_await free_node(worker, child.ref);
   }

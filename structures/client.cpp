@@ -85,11 +85,17 @@ Task<void> Client::drain() {
 
 Task<void> Client::reconnect() {
   std::exception_ptr error;
+  for (const auto& queue_pair : queue_pairs_) {
+    try {
+      if (queue_pair->state() == QueuePair::State::error) {
+        co_await queue_pair->reconnect();
+      }
+    } catch (const FabricError&) {
+      error = error ? error : std::current_exception();
+    }
+  }
   for (const auto& session : sessions_) {
     try {
-      if (session->qp().state() == QueuePair::State::error) {
-        co_await session->qp().reconnect();
-      }
       co_await session->settle();
     } catch (const FabricError&) {
       error = error ? error : std::current_exception();

@@ -161,8 +161,14 @@ Task<Outcome> HashTable::load_chain(Writer& writer, std::span<const Entry> entri
     format.add(home, writer.home_guard.payload(), entry.key, entry.value);
   }
   BucketFormat::put_header(home, writer.home_guard.payload());
-  overflow.resize(unused);  // if this fails, it is unknown whether the others are linked
-  co_await commit_bucket(writer.home_guard);
+  const std::vector<std::uint64_t> linked(overflow.begin() + static_cast<std::ptrdiff_t>(unused), overflow.end());
+  overflow.resize(unused);  // if the connection fails, it is unknown whether the others are linked
+  try {
+    co_await commit_bucket(writer.home_guard);
+  } catch (const LatchError&) {  // nothing was written
+    overflow.insert(overflow.end(), linked.begin(), linked.end());
+    throw;
+  }
   co_return Outcome::done;
 }
 

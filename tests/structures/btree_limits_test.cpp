@@ -379,9 +379,16 @@ TEST_F(BTreeDamage, AParentThatNamesAStrangerIsFound) {
   plant(0, 48 + 8, 7);  // the root's second key: no child begins there
   expect_problem("for the keys from 7 on, which is not at level");
 }
-TEST_F(BTreeDamage, ADeadNodeThatIsLinkedIsFound) {
+TEST_F(BTreeDamage, AnotherGenerationThatIsLinkedIsFound) {
+  plant(1, 40, 77);
+  expect_problem("is linked, and another one by now");
+}
+// A client has begun to merge it. Only the checksum is wrong, because this test has not made one.
+TEST_F(BTreeDamage, ADeadNodeThatIsLinkedIsAnUnfinishedMerge) {
   plant(1, 32, 0x0003'0000'0000'0001);
-  expect_problem("is linked, and dead");
+  const BTreeReport report = forest.check();
+  EXPECT_EQ(report.unfinished_merges, 1U);
+  EXPECT_THAT(report.problems, ElementsAre(HasSubstr("has a wrong checksum")));
 }
 
 }  // namespace

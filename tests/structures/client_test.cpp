@@ -31,6 +31,25 @@ Task<Outcome> get(const BTree& tree, BTree::Worker& worker, std::uint64_t key, s
   co_return outcome;
 }
 
+// Its spare nodes are the pool's again. A worker that was moved from has none.
+TEST(Client, AWorkerThatIsClosedTakesNoNodesWithIt) {
+  const ExclusiveLatch latch;
+  Forest forest(latch);
+  Node& machine = forest.world.add_node("client");
+  BTree::Worker first(*forest.tree, machine, forest.nodes);
+  for (std::uint64_t key = 0; key < 200; ++key) {
+    ASSERT_EQ(forest.run(put(*forest.tree, first, key)), Outcome::done);
+  }
+  BTree::Worker looks(*forest.tree, machine, forest.nodes);
+  ASSERT_GT(forest.run(forest.tree->check(looks)).unlinked_nodes, 0U);
+  BTree::Worker second = std::move(first);
+  forest.run(first.close());  // NOLINT(bugprone-use-after-move): it may be
+  forest.run(second.close());
+  const BTreeReport report = forest.run(forest.tree->check(looks));
+  EXPECT_EQ(report.unlinked_nodes, 0U);
+  EXPECT_THAT(report.problems, ::testing::IsEmpty());
+}
+
 // The old client's end waits until what it has reported as done has happened.
 TEST(Client, MayBeReplacedByAnotherOne) {
   const ExclusiveLatch latch(LatchLevel::async);

@@ -231,11 +231,17 @@ class BTree::Worker : public Client {
   /// The tree must outlive the worker. Another tree throws std::invalid_argument if it is given this worker.
   Worker(const BTree& tree, fabric::Node& node, std::span<fabric::Node* const> memory_nodes,
          const BTreeWorkerOptions& options = {});
-  /// Gives back the spare nodes, too (BTree::retire).
+  /// Gives back the spare nodes, too, as BTree::retire() does: it latches the pools, so it may wait for their latches
+  /// and throw LatchError. A session with a deadline may keep some. Without close(), or after a move assignment, the
+  /// spare nodes of a worker stay taken (BTreeReport::unlinked_nodes).
   [[nodiscard]] fabric::Task<void> close() override;
 
  private:
   friend class BTree;
+  void begin_operation() noexcept {
+    count_operation();
+    slow_merges_ = 0;
+  }
 
   const BTree* tree_;
   std::size_t most_cached_;
@@ -243,7 +249,7 @@ class BTree::Worker : public Client {
   std::vector<std::vector<std::uint64_t>> spares_;                   // objects, by memory node
   std::vector<bool> seen_full_;                                      // memory nodes whose pools were empty
   std::size_t turn_ = 0;                                             // the memory node whose turn it is
-  std::uint32_t slow_merges_ = 0;                                    // in a row, that took longer than the lease
+  std::uint32_t slow_merges_ = 0;  // of the operation under way, that took longer than the lease
 };
 
 }  // namespace sidelatch::structures

@@ -86,8 +86,8 @@ class Client {
   /// then. If the memory node has revoked the client, make a new client with a new owner id.
   [[nodiscard]] fabric::Task<void> reconnect();
   /// The end of a client: gives back what failed operations have left, and returns when nothing is under way. What was
-  /// reported as done is done then. Throws FabricError; SessionOptions::lost_work tells at the end what was lost. A
-  /// client that ends without this call waits in its destructor.
+  /// reported as done is done then. Throws FabricError, and what a derived class says; SessionOptions::lost_work tells
+  /// at the end what was lost. A client that ends without this call waits in its destructor.
   [[nodiscard]] virtual fabric::Task<void> close();
 
   /// Ends that owner's queue pairs at every memory node, as before a takeover. Throws LatchError::takeover_refused if
