@@ -80,7 +80,8 @@ namespace {
 std::uint16_t first_epoch(const QueuePair& qp, std::uint16_t owner) {
   static std::atomic<std::uint16_t> sessions{0};
   constexpr std::uint16_t kFar = 40503;  // odd: no two of 65 536 sessions begin with the same
-  return owner == 0 || qp.reactor().explores() ? std::uint16_t{0} : static_cast<std::uint16_t>(sessions++ * kFar);
+  return owner == 0 || qp.reactor().explores() ? std::uint16_t{0}
+                                               : static_cast<std::uint16_t>(std::uint32_t{sessions++} * kFar);
 }
 
 }  // namespace

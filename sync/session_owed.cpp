@@ -39,6 +39,8 @@ RemoteSpan latch_of(const Hold& hold) {
 // Of the request that was asked.
 std::uint64_t number_of(const OwedLatch::Asked& asked) { return asked.number != 0 ? asked.number : asked.posting.last; }
 
+bool is_commit(const OwedLatch& owed) { return !owed.writes.empty() || owed.version.length != 0; }
+
 // Whether the number that the hold had added to the latch may still be in it.
 bool may_be_held(std::uint64_t word, const OwedLatch& owed) {
   if (owed.word == kOneReader) {
@@ -213,11 +215,12 @@ void Session::release_dropped(Hold& hold, bool held, const Posting& asked) noexc
     }
     return;
   }
+  // What the operation has written before must be there first (see next_owed_is_last()).
   const bool by_one_request = hold.queue == nullptr || is_turn(hold.word);
-  if (by_one_request && qp_->state() == QueuePair::State::ready) {
+  if (by_one_request && std::ranges::none_of(owed_, is_commit) && qp_->state() == QueuePair::State::ready) {
     try {
       const std::array<WorkRequest, 1> unlatch = {
-          unlatch_of({.latch = hold.object.latch(), .word = hold.word, .inherited = hold.inherited})};
+          unlatch_of({.latch = hold.object.latch(), .word = hold.word, .inherited = hold.inherited}).with_fence()};
       if (qp_->post(unlatch)) {
         posted_unlatch(hold.object.latch(), hold.word);
         if (has_lease()) {
@@ -280,9 +283,20 @@ class Session::OwedUnderWay {
   bool is_over_ = false;
 };
 
+// Commits come first, in their order: an operation may have latched two objects, and others who find the second one
+// free expect to see what it has written to the first. Then the latest latch: a place in a queue may have to wait for
+// somebody who waits for a latch that the operation has had before.
+void Session::next_owed_is_last() {
+  const auto next = std::ranges::find_if(owed_, is_commit);
+  if (next != owed_.end()) {
+    std::rotate(next, next + 1, owed_.end());
+  }
+}
+
 Task<void> Session::settle() {
   notice_failure();
   while (!owed_.empty()) {
+    next_owed_is_last();
     if (owed_.back().queue != nullptr) {
       co_await settle_place();
       continue;
@@ -368,6 +382,9 @@ Task<void> Session::write_again(const OwedLatch& owed) {
 }
 
 Task<void> Session::give_back(OwedLatch& owed, Posting& unlatch) {
+  if (owed.by == UnlatchBy::count_back) {
+    co_await qp_->drain();  // the switch takes one request at a time
+  }
   if (!owed.writes.empty() && owed.free_by_write) {
     owed.certain = false;  // if the WRITE fails, it may have happened
   }
@@ -440,6 +457,9 @@ void Session::finish() {
         return false;
       }
       try {
+        if (owed.by == UnlatchBy::count_back && !reactor.wait_until_idle(*qp_, options_.linger)) {
+          return false;
+        }
         const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed)};
         return pair_of(owed).state() == QueuePair::State::ready && pair_of(owed).post(unlatch);
       } catch (const FabricError&) {

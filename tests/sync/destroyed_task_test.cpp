@@ -22,13 +22,17 @@ using namespace fabric;
 
 enum class What : std::uint8_t { update, abort, read };
 
+constexpr Duration kWork = from_ns(1'000);  // while a guard is held
+
 Task<void> operate(const Scheme& scheme, Session& session, Object object, What what, std::uint64_t number) {
   if (what == What::read) {
     ReadGuard guard = co_await scheme.begin_read(session, object);
+    co_await session.qp().reactor().sleep(kWork);
     co_await guard.validate();
     co_return;
   }
   ExclusiveGuard guard = co_await scheme.latch(session, object);
+  co_await session.qp().reactor().sleep(kWork);
   if (what == What::abort) {
     co_await guard.abort();
     co_return;

@@ -335,5 +335,50 @@ TEST(WithoutOwner, ALatchWhoseUnlatchWasNeverPostedComesBack) {
   EXPECT_TRUE(session.in_doubt().empty());
 }
 
+Task<void> change_one_of_two(const Scheme& scheme, Session& session, Object outer, Object inner) {
+  const ExclusiveGuard held = co_await scheme.latch(session, outer);
+  ExclusiveGuard guard = co_await scheme.latch(session, inner);
+  fill(guard.payload(), 9);
+  co_await guard.commit();
+}
+
+// Who finds the outer object free expects to see the update of the inner one: structures rely on it.
+TEST(OwedLatches, ACommitComesBackBeforeTheLatchThatWasHeldBesideIt) {
+  const ExclusiveLatch latch(LatchLevel::combined);
+  int commits = 0;
+  for (double moment = 100; moment < 12'000; moment += 100) {
+    SCOPED_TRACE(moment);
+    Store store(latch);
+    Session& session =
+        store.add_session({.owner = 2, .lease = Lease{from_ns(1e8), from_ns(1e6)}, .lost_work = ignore_lost_work});
+    const auto ignore_errors = [](Task<void> task) -> Task<void> {
+      try {
+        co_await std::move(task);
+      } catch (const FabricError&) {  // NOLINT(bugprone-empty-catch): expected
+      }
+    };
+    store.world.reactor().spawn(
+        ignore_errors(change_one_of_two(latch, session, store.objects.at(0), store.objects.at(1))));
+    store.world.reactor().run_for(from_ns(moment));
+    if (!store.world.lose_connection(session.qp())) {
+      continue;
+    }
+    store.world.reactor().run();
+    const bool owes_both = session.owed() == 2;
+    store.run(session.qp().reconnect());
+    store.world.reactor().spawn(ignore_errors(session.settle()));
+    for (int i = 0; i < 100'000 && store.latch_word(0) != kFree; ++i) {
+      store.world.reactor().run_for(from_ns(20));
+    }
+    ASSERT_EQ(store.latch_word(0), kFree);
+    const auto has_happened = [&] { return first_word(store.memory.bytes().subspan(store.layout.payload(1), 8)) == 9; };
+    const bool before = has_happened();
+    store.world.reactor().run();
+    ASSERT_EQ(before, has_happened()) << "the outer latch was free before the update was there";
+    commits += owes_both && before ? 1 : 0;
+  }
+  EXPECT_GT(commits, 3);
+}
+
 }  // namespace
 }  // namespace sidelatch::sync

@@ -1,5 +1,6 @@
 // optimistic/switch: what is special about versions that a switch keeps.
 #include "store.h"
+#include "victim.h"
 
 #include <sidelatch/switchsync/sim/tuples_at_switch.h>
 #include <sidelatch/sync/switched_version.h>
@@ -7,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -112,6 +114,44 @@ TEST(SwitchedVersion, AGuardThatAnExceptionDropsIsGivenBackByTheNextOperation) {
   fail_inside();
   rig.store.run(session.close());
   EXPECT_EQ(rig.version(0), 0U);
+}
+
+Task<void> change_two(const SwitchedVersion& scheme, Session& session, Object first, Object second) {
+  ExclusiveGuard one = co_await scheme.latch(session, first);
+  ExclusiveGuard two = co_await scheme.latch(session, second);
+  fill(one.payload(), 1);
+  fill(two.payload(), 1);
+  co_await two.commit();
+  co_await one.commit();
+}
+
+// The switch takes one request at a time, also from a session that gives back what a destroyed task has left: at its
+// next operation, or at its end.
+TEST(SwitchedVersion, ATaskThatIsDestroyedAtAnyMomentLeavesNoLatch) {
+  int owed = 0;
+  for (const bool closes : {true, false}) {
+    for (double moment = 50; moment < 9'000; moment += 50) {
+      SCOPED_TRACE(std::to_string(moment) + (closes ? " ns, closes" : " ns, ends"));
+      Rig rig;
+      const std::unique_ptr<QueuePair> qp = rig.store.world.add_node("client").connect(rig.store.storage);
+      auto session = std::make_unique<Session>(*qp, buffer_bytes(rig.store.layout.shape()),
+                                               SessionOptions{.versions_at_switch = true});
+      Victim victim(change_two(rig.scheme, *session, rig.store.objects.at(0), rig.store.objects.at(1)));
+      rig.store.world.reactor().run_for(from_ns(moment));
+      victim.destroy();
+      owed += session->owed() > 1 ? 1 : 0;
+      if (closes) {
+        rig.store.run(session->close());
+      }
+      session.reset();
+      ASSERT_EQ(qp->failures(), 0U);
+      for (const std::uint32_t object : {0U, 1U}) {
+        ASSERT_FALSE(rig.between.control().holder(object));
+        ASSERT_TRUE(rig.store.run(put(rig.scheme, rig.add_session(), rig.store.objects.at(object), pattern(200, 9))));
+      }
+    }
+  }
+  EXPECT_GT(owed, 0);
 }
 
 TEST(SwitchedVersion, AConnectionThatFailsLosesItsLatchToTheSwitch) {

@@ -169,9 +169,9 @@ class Session {
   /// reader. Only somebody who knows that no client is at work can free them.
   [[nodiscard]] std::span<const OwedLatch> in_doubt() const noexcept { return in_doubt_; }
 
-  /// For guards and schemes. An exception drops a guard: gives its latch back, now or later. An inherited object is the
-  /// dead holder's again. `held`: the latch was held for certain, and not only if what was posted for it (`asked`)
-  /// succeeds.
+  /// For guards and schemes. An exception, or the end of its task, drops a guard: gives its latch back, now or later.
+  /// An inherited object is the dead holder's again. `held`: the latch was held for certain, and not only if what was
+  /// posted for it (`asked`) succeeds.
   void release_dropped(Hold& hold, bool held = true, const fabric::Posting& asked = {}) noexcept;
   /// The unlatch of a hold that had added `word` was posted, last on the queue pair, and nobody waits for it.
   [[gnu::always_inline]] void posted_unlatch(const fabric::RemoteSpan& latch, std::uint64_t word) {
@@ -258,6 +258,7 @@ class Session {
   [[nodiscard]] fabric::Task<void> give_back(OwedLatch& owed, fabric::Posting& unlatch);
   [[nodiscard]] fabric::Task<void> settle_place();
   class OwedUnderWay;
+  void next_owed_is_last();
   [[nodiscard]] fabric::QueuePair& pair_of(const OwedLatch& owed) const noexcept;
   void finish();
   void see_outcomes();
