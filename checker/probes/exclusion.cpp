@@ -131,8 +131,8 @@ SchemeReads probe_exclusion(Node& storage, std::span<Node* const> clients, const
   ExclusionBench bench(storage, scheme, options);
   bench.seen.object_bytes = options.object_bytes;
   Reactor& reactor = storage.reactor();
-  const Reactor::Scope tasks(reactor);
   std::vector<std::unique_ptr<sync::LatchPeers>> peers;
+  const Reactor::Scope tasks(reactor);
   const auto peer = [&](std::uint32_t i) { return i < peers.size() ? peers[i].get() : nullptr; };
   for (std::uint32_t i = 0; bench.scheme.needs_peers() && i < options.writers; ++i) {
     auto made = std::make_unique<sync::LatchPeers>(*clients[i % clients.size()], static_cast<std::uint16_t>(i + 1));

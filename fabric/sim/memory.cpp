@@ -104,6 +104,7 @@ std::byte* World::resolve(const Request& request) const {
   } else if (request.queue_pair != nullptr) {
     std::memmove(request.memory, request.wr.local.data, length);
   }
+  request.payload_bound = true;
   if (request.kind != model::Kind::read) {
     changed(*request.target, request.memory, length);
   }
