@@ -9,12 +9,12 @@
 //   use(seen.payload());
 //   const bool unchanged = co_await seen.validate();  // or release(): no matter whether it changed since
 //
-// An empty guard throws std::logic_error from each call but operator bool. Do not move a guard until the call that ends
-// it has returned. End a guard that holds a latch by commit(), abort(), validate() or release(). A guard that is
-// dropped by an exception, or because its task is destroyed, gives its latch back: the object stays unchanged. Dropping
-// it otherwise is an error (see SessionOptions::dropped_guard). After one of these calls the guard is empty, even if
-// the call fails. After a FabricError from the call the object's state is unknown until the connection is back; the
-// session then ends what the call began (owed.h).
+// An empty guard throws std::logic_error from payload() and from each call that ends it. Do not move a guard until the
+// call that ends it has returned. End a guard that holds a latch by commit(), abort(), validate() or release(). A guard
+// that is dropped by an exception, or because its task is destroyed, gives its latch back: the object stays unchanged.
+// Dropping it otherwise is an error (see SessionOptions::dropped_guard). After one of these calls the guard is empty,
+// even if the call fails. After a FabricError from the call the object's state is unknown until the connection is back;
+// the session then ends what the call began (owed.h).
 //
 // Thread-safety: a guard belongs to its session's task. The session, the object's array and the scheme must outlive it.
 #pragma once

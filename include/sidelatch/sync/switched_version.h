@@ -17,8 +17,8 @@
 //
 // There are no leases: the switch knows who holds what, and its control plane ends clients that have died
 // (switchsync/optimistic_switch.h). A session with an owner id is refused. If the queue pair fails, so has its
-// connection at the switch; what it had latched is given back there, too. A guard that an exception drops while the
-// queue pair works is given back by the session's next operation, settle(), close() or end.
+// connection at the switch; what it had latched is given back there, too. A guard that is dropped while the queue
+// pair works is given back by the session's next operation, settle(), close() or end.
 //
 // On a memory node without the switch all of this would run, and readers would accept torn records. So a session says
 // that its queue pair passes one: SessionOptions::versions_at_switch. Else std::invalid_argument.
