@@ -91,6 +91,11 @@ class Session {
       p4::apply(*control_, device_->device());
     }
     if (!arguments.latches.listen.empty()) {
+      if (arguments.no_icrc) {
+        throw std::invalid_argument(
+            "--no-icrc with --latches: what the switch answers and changes would carry a wrong ICRC, and NICs drop "
+            "that; leave --no-icrc out");
+      }
       latches_ = std::make_unique<LatchService>(arguments.latches, *device_);
     }
   }
@@ -107,7 +112,8 @@ class Session {
     constexpr auto kEvery = std::chrono::seconds(1);
     constexpr auto kLong = std::chrono::hours(24);
     for (bool more = true; more && ended_by.load() == 0;) {
-      more = device_->serve(terminal ? std::chrono::nanoseconds(kEvery) : std::chrono::nanoseconds(kLong));
+      const bool looks = terminal || latches_ != nullptr;  // the latches' service may have something to say
+      more = device_->serve(looks ? std::chrono::nanoseconds(kEvery) : std::chrono::nanoseconds(kLong));
       if (latches_ != nullptr) {
         latches_->work();
         tell_problem();

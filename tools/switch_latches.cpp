@@ -558,6 +558,15 @@ LatchService::LatchService(const LatchArguments& arguments, p4::WiredSwitch& dev
       throw std::invalid_argument(fmt::format("--station {}: {}", station, error.what()));
     }
   }
+  if (arguments.words.empty() && arguments.stations.empty()) {
+    throw std::invalid_argument(
+        "--memory: the switch knows nothing at its ports, so nothing would reach anybody; give --station PORT=IP for "
+        "the memory node and for each client");
+  }
+  if (!arguments.words.empty()) {
+    say("sidelatch: all latches are free; if another switch has had them, end its clients' queue pairs at the memory "
+        "node first\n");
+  }
   exchange_ = std::make_unique<fabric::verbs::SwitchExchange>(*plane_, options);
 }
 

@@ -57,12 +57,14 @@ void EpochNotes::begin(const RemoteSpan& memory, std::uint64_t stride, std::uint
     return one.memory.rkey == memory.rkey && one.memory.address == memory.address && one.stride == stride &&
            one.words.size() == words.size();
   };
+  std::uint64_t forgotten = 0;
   if (static_cast<std::size_t>(std::ranges::count_if(epochs_, is_of_row)) == kMostEpochs) {
     const auto oldest = std::ranges::find_if(epochs_, is_of_row);
-    forgotten_ = std::max(forgotten_, oldest->first);
+    forgotten = oldest->first;
     epochs_.erase(oldest);
   }
-  epochs_.push_back({.memory = memory, .stride = stride, .first = epoch, .words = std::move(words)});
+  epochs_.push_back(
+      {.memory = memory, .stride = stride, .first = epoch, .forgotten = forgotten, .words = std::move(words)});
 }
 
 void EpochNotes::grant(const RemoteSpan& tuple, std::uint64_t epoch, std::uint64_t version) {
@@ -76,14 +78,15 @@ void EpochNotes::grant(const RemoteSpan& tuple, std::uint64_t epoch, std::uint64
 }
 
 Recalled EpochNotes::recall(const RemoteSpan& tuple, std::uint64_t version) const {
-  if (version < forgotten_) {
-    throw std::out_of_range(fmt::format(
-        "what became of version {} of the tuple at {:#x} is forgotten: a switch has recovered more than {} times since",
-        version, tuple.address.value, kMostEpochs));
-  }
   std::vector<TupleNote> notes;
   for (const Epoch& one : epochs_) {
     if (const auto place = one.place_of(tuple)) {
+      if (version < one.forgotten) {
+        throw std::out_of_range(
+            fmt::format("what became of version {} of the tuple at {:#x} is forgotten: a switch "
+                        "has recovered more than {} times since",
+                        version, tuple.address.value, kMostEpochs));
+      }
       const auto granted = one.granted.find(*place);
       notes.push_back({.epoch = one.first,
                        .word = one.words[*place],

@@ -58,13 +58,13 @@ class EpochNotes {
     RemoteSpan memory{};
     std::uint64_t stride = 0;
     std::uint64_t first = 0;
+    std::uint64_t forgotten = 0;  // the latest epoch of this row that was
     std::vector<std::uint64_t> words{};
     std::map<std::uint64_t, std::uint64_t> granted{};  // versions, by the tuple's place
 
     [[nodiscard]] std::optional<std::uint64_t> place_of(const RemoteSpan& tuple) const;
   };
   std::list<Epoch> epochs_;
-  std::uint64_t forgotten_ = 0;  // the latest epoch that was
 };
 
 }  // namespace sidelatch::fabric::verbs

@@ -168,9 +168,17 @@ class TupleService final : public SwitchService {
       return exchange::Refused{"connections through a switch are made by the exchange (ConnectionOptions::through)"};
     }
     if (const auto* const disconnect = std::get_if<exchange::Disconnect>(&message)) {
-      revoke(disconnect->connection);
       if (disconnect->confirm != 0) {
+        revoke(disconnect->connection);
         return exchange::Revoked{};
+      }
+      try {
+        revoke(disconnect->connection);
+      } catch (const SocketError&) {
+        throw;
+      } catch (const std::exception& error) {  // the client expects no answer
+        shared_->report(fmt::format("a client's connection stays fenced: {}", error.what()));
+        return std::nullopt;
       }
       connections_.erase(disconnect->connection);
       server_->tell(*disconnect);

@@ -388,7 +388,9 @@ TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
            {{kTuples, "--latches", "--memory", "127.0.0.1:1", "--grace", "-1"}, "--grace -1"},
            {{kTuples, "--latches", "--memory", "127.0.0.1:1", "--grace", "nan"}, "--grace nan"},
            {{kWords, "--latches", "host:0", "--words", "10.0.0.9"}, "'host:0' is no address"},
-           {{kTuples, "--latches", "--memory", "a:b:c"}, "'a:b:c' is no address"}}) {
+           {{kTuples, "--latches", "--memory", "127.0.0.1:1"}, "--memory: the switch knows nothing at its ports"},
+           {{kWords, "--latches", "--words", "10.0.0.9", "--no-icrc"}, "--no-icrc with --latches"},
+           {{kTuples, "--latches", "--memory", "a:b:c", "--station", "1=10.0.0.7"}, "'a:b:c' is no address"}}) {
     std::vector<std::string> command{program_path(), "switch", "--port", "1=shm:" + cable(1)};
     for (const std::string& argument : wrong.arguments) {
       command.push_back(argument.starts_with("p4/") ? in_source_tree(argument) : argument);

@@ -387,5 +387,17 @@ TEST(EpochNotes, WhatIsForgottenIsNotGuessed) {
   EXPECT_EQ(notes.recall(tuple_of(0), kEpoch + 2).fate, Fate::lost);
 }
 
+// A row that was recovered once does not forget because another one was recovered often.
+TEST(EpochNotes, ARowForgetsNothingBecauseOfAnother) {
+  EpochNotes notes;
+  for (std::uint64_t i = 0; i < EpochNotes::kMostEpochs + 2; ++i) {
+    notes.begin(kRow, 256, (i + 1) * kEpoch, std::vector<std::uint64_t>(4, i * kEpoch));
+  }
+  const RemoteSpan other{{kRow.address.value + 4096}, 4 * 256, kRow.rkey};
+  notes.begin(other, 256, kEpoch, std::vector<std::uint64_t>(4, 4));
+  EXPECT_EQ(notes.recall(other.subspan(0, 8), 6).fate, Fate::undecided);
+  EXPECT_THROW(static_cast<void>(notes.recall(tuple_of(0), 2)), std::out_of_range);
+}
+
 }  // namespace
 }  // namespace sidelatch::fabric::verbs
