@@ -98,13 +98,16 @@ std::uint32_t OptimisticSwitch::add_tuples(const SwitchTuples& tuples) {
   const p4::EntryHandle entry =
       regions_->add({{.value = p4::address_number(tuples.memory_node)}, {.value = tuples.rkey}}, "tuples",
                     arguments_of(tuples, first, 0));
-  // It may have had tuples before.
-  const p4::U128 node = p4::address_number(tuples.memory_node);
+  close_memory_node(tuples.memory_node);
+  rows_.insert(std::ranges::upper_bound(rows_, first, {}, &Row::first), {tuples, first, entry, tuples.is_new});
+  return first;
+}
+
+void OptimisticSwitch::close_memory_node(const Ipv4Address& memory_node) {
+  const p4::U128 node = p4::address_number(memory_node);
   if (memory_nodes_->find(&node) == nullptr) {
     memory_nodes_->add({{.value = node}}, "NoAction");
   }
-  rows_.insert(std::ranges::upper_bound(rows_, first, {}, &Row::first), {tuples, first, entry, tuples.is_new});
-  return first;
 }
 
 // There is no connection, whose registers could mean the tuples of before.

@@ -236,10 +236,14 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
     }
   }
 
+  /// Before the switch begins.
+  void close_memory_node(const std::array<std::uint8_t, 4>& memory_node) { control_.close_memory_node(memory_node); }
+
   ConnectionId connect(const SwitchedEnds& ends) override {
     require_station(ends.client);
     require_station(ends.memory_node);
     return in_thread([&] {
+      control_.close_memory_node(ends.memory_node);
       for (const auto& [first, bytes] : tuple_bytes_) {
         if (ends.path_mtu < bytes) {
           throw std::invalid_argument(
@@ -523,7 +527,11 @@ LatchService::LatchService(const LatchArguments& arguments, p4::WiredSwitch& dev
   const char* const needed = arguments.words.empty() ? "--memory" : "--words";
   try {
     if (arguments.words.empty()) {
-      plane_ = std::make_unique<Tuples>(device, arguments.hot);
+      auto tuples = std::make_unique<Tuples>(device, arguments.hot);
+      if (const auto memory_node = fabric::verbs::memory_node_behind(options)) {
+        tuples->close_memory_node(*memory_node);  // clients of a switch before this one may still be there
+      }
+      plane_ = std::move(tuples);
     } else {
       const auto ip = parse_ipv4(arguments.words);
       if (!ip) {

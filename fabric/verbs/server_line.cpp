@@ -13,10 +13,12 @@ constexpr auto kPatience = std::chrono::seconds(10);
 
 }  // namespace
 
-void ServerLine::begin() {
+ibv_gid ServerLine::address() { return begin(); }
+
+ibv_gid ServerLine::begin() {
   server_.emplace(HostAndPort::parse(options_->memory, kDefaultPort), kPatience);
   try {
-    static_cast<void>(server_->ask_for<exchange::Welcome>(exchange::Hello{options_->token, switch_id_}, kPeer));
+    return server_->ask_for<exchange::Welcome>(exchange::Hello{options_->token, switch_id_}, kPeer).gid;
   } catch (...) {
     server_.reset();
     throw;

@@ -34,12 +34,14 @@ class ServerLine {
       throw;
     }
   }
+  /// The address of the server's port. Throws as ask().
+  [[nodiscard]] ibv_gid address();
   /// The first word of each tuple, by the server's CPU. Throws as ask().
   [[nodiscard]] std::vector<std::uint64_t> read_words(const SwitchedTuples& tuples);
 
  private:
   static constexpr const char* kPeer = "the memory server";
-  void begin();
+  ibv_gid begin();
 
   const SwitchExchangeOptions* options_;
   std::uint64_t switch_id_;

@@ -1,5 +1,6 @@
 #include "switch_service.h"
 
+#include "server_line.h"
 #include "switch_moves.h"
 #include "switch_recovery.h"
 
@@ -565,6 +566,17 @@ void SharedSwitch::report(std::string problem) {
 std::string SharedSwitch::problem() {
   const std::scoped_lock lock(reporting_);
   return problem_;
+}
+
+std::optional<std::array<std::uint8_t, 4>> memory_node_behind(const SwitchExchangeOptions& options) {
+  ServerLine server(options, secret_number());
+  try {
+    return ipv4_of(server.address(), "the memory node");
+  } catch (const Refusal&) {
+    throw;
+  } catch (const SocketError&) {
+    return std::nullopt;
+  }
 }
 
 std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared, SwitchRecovery& recovery, SwitchMoves& moves,

@@ -280,6 +280,26 @@ TEST_P(OptimisticPackets, OnlyAWriteThatHasPassedLeavesATupleInDoubt) {
   }
 }
 
+// A switch that has taken another one's place, and knows no tuples yet: clients of before would latch and write
+// unjudged.
+TEST_P(OptimisticPackets, NoQueuePairOfBeforeReachesAMemoryNodeThatIsClosed) {
+  for (const bool closes : {false, true}) {
+    p4::Switch device(GetParam().make(), {.ports = 3, .icrc = true});
+    OptimisticSwitch control(device.state());
+    if (closes) {
+      control.close_memory_node({10, 0, 0, 2});
+      control.close_memory_node({10, 0, 0, 2});
+    }
+    control.add_station({2, 0, 0, 0, 0, 1}, kClientPort);
+    control.add_station({2, 0, 0, 0, 0, 2}, kMemoryPort);
+    for (const RawFrame& frame : {read(0), swap(0, 0, 1), write(0)}) {
+      device.receive(kClientPort, frame.bytes());
+      EXPECT_TRUE(device.run());
+      EXPECT_EQ(device.departed().has_value(), !closes);
+    }
+  }
+}
+
 TEST_P(OptimisticPackets, WhatIsNoSoundPacketOfTheConnectionIsDropped) {
   using Change = std::function<void(RawFrame&)>;
   const std::pair<const char*, Change> changes[] = {

@@ -117,6 +117,9 @@ class OptimisticSwitch {
 
   /// Frames for this address leave at the port.
   void add_station(const MacAddress& mac, std::uint16_t port);
+  /// Nothing passes to it but connections of this switch, datagrams and add_direct(): as after add_tuples(). For a
+  /// switch that takes another one's place: queue pairs of before may still live. Call it before add_station().
+  void close_memory_node(const Ipv4Address& memory_node);
   /// Returns the number of the first tuple; the others follow. Throws std::invalid_argument that names the field and
   /// its value, std::logic_error while there are connections, and p4::ControlError if the switch has no room.
   std::uint32_t add_tuples(const SwitchTuples& tuples);

@@ -33,6 +33,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -158,6 +159,11 @@ struct SwitchExchangeOptions {
   /// For tests: called at each of kRecoverySteps, in the thread that takes it, and may end the process.
   std::function<void(std::string_view)> at_recovery_step = {};
 };
+
+/// The memory node of the server at options.memory; nothing if no server answers there. A switch that takes another
+/// one's place closes it before anything passes. Throws std::invalid_argument for an address that is none, and
+/// std::runtime_error if the server refuses, as for a wrong token, or its address is not IPv4.
+[[nodiscard]] std::optional<std::array<std::uint8_t, 4>> memory_node_behind(const SwitchExchangeOptions& options);
 
 class SwitchExchange {
  public:
