@@ -153,7 +153,7 @@ TEST(Lease, ASessionDoesNotTakeItsOwnLatchOver) {
   EXPECT_FALSE(service.revoked(2));
 }
 
-Task<void> hold_in_sessions_of_its_own(Store& store, QueuePair& qp, const SessionOptions& options, int times) {
+Task<void> hold_in_sessions_of_its_own(Store& store, QueuePair& qp, SessionOptions options, int times) {
   for (int i = 0; i < times; ++i) {
     Session session(qp, buffer_bytes(store.layout.shape()), options);
     ExclusiveGuard guard = co_await store.scheme.latch(session, store.objects.at(0));

@@ -336,10 +336,11 @@ TEST(WithoutOwner, ALatchWhoseUnlatchWasNeverPostedComesBack) {
 }
 
 Task<void> change_one_of_two(const Scheme& scheme, Session& session, Object outer, Object inner) {
-  const ExclusiveGuard held = co_await scheme.latch(session, outer);
+  ExclusiveGuard held = co_await scheme.latch(session, outer);
   ExclusiveGuard guard = co_await scheme.latch(session, inner);
   fill(guard.payload(), 9);
   co_await guard.commit();
+  co_await held.abort();
 }
 
 // Who finds the outer object free expects to see the update of the inner one: structures rely on it.

@@ -30,8 +30,8 @@ class Task;
 
 namespace detail {
 
-/// How many tasks that have not ended this thread is destroying, one within the other.
-inline constinit thread_local unsigned tasks_in_destruction = 0;
+/// Destroys the frame of a task that has not ended; see destroys_a_task().
+void destroy_unended(std::coroutine_handle<> frame) noexcept;
 
 class TaskPromiseBase : public PooledFrame {
  public:
@@ -149,9 +149,7 @@ class [[nodiscard]] Task {
     if (frame_.done()) [[likely]] {
       frame_.destroy();
     } else {
-      ++detail::tasks_in_destruction;
-      frame_.destroy();
-      --detail::tasks_in_destruction;
+      detail::destroy_unended(frame_);
     }
     frame_ = nullptr;
   }
@@ -160,7 +158,7 @@ class [[nodiscard]] Task {
 };
 
 /// Whether the calling code runs because a task is destroyed before its end: a destructor of an object of its frame.
-[[nodiscard]] inline bool destroys_a_task() noexcept { return detail::tasks_in_destruction != 0; }
+[[nodiscard]] bool destroys_a_task() noexcept;
 
 template <class T>
 Task<T> detail::TaskPromise<T>::get_return_object() noexcept {
