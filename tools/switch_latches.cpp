@@ -530,6 +530,10 @@ LatchService::LatchService(const LatchArguments& arguments, p4::WiredSwitch& dev
       auto tuples = std::make_unique<Tuples>(device, arguments.hot);
       if (const auto memory_node = fabric::verbs::memory_node_behind(options)) {
         tuples->close_memory_node(*memory_node);  // clients of a switch before this one may still be there
+      } else {
+        say("sidelatch: no memory server answers at {}; if it had clients behind another switch, and only stands "
+            "still, end it before they come here\n",
+            arguments.memory);
       }
       plane_ = std::move(tuples);
     } else {
