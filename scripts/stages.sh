@@ -4,7 +4,7 @@
 #   stage NAME COMMAND...          runs it, says how it ended and how long it took; a failure does not stop what follows
 #   beside LANE FUNCTION           runs FUNCTION, which has stages, beside the stages that follow
 #   join LANE                      waits for it, and prints what it printed
-#   finish                         prints the table, and exits with 1 if a stage failed
+#   finish                         prints the tests that failed and the table, and exits with 1 if a stage failed
 #   choose_stages NAME...          stage() leaves out all others; with --list it only prints the names
 stages_folder=$(mktemp -d)
 : >"$stages_folder/table"
@@ -91,11 +91,29 @@ most_expensive() {
   done | sort -rn | awk 'NR <= 10'
 }
 
+# Of each preset's last run of ctest, as its own output may be far above: how the first few began to fail, and all names.
+failed_tests() {
+  local folder name
+  for folder in build/*/Testing/Temporary; do
+    [[ -e $folder/LastTestsFailed.log ]] || continue
+    while IFS=: read -r _ name; do
+      awk -v begin="Testing: $name" 'substr($0, length($0) - length(begin) + 1) == begin { on = 1; print "" }
+        /^<end of output>/ { on = 0 } on && ++lines <= 40' "$folder/LastTest.log"
+    done < <(awk 'NR <= 5' "$folder/LastTestsFailed.log")
+  done
+  for folder in build/*/Testing/Temporary; do
+    [[ -e $folder/LastTestsFailed.log ]] || continue
+    printf '\nTests that failed, %s:\n' "$(basename "${folder%/Testing/Temporary}")"
+    cut -d : -f 2- "$folder/LastTestsFailed.log"
+  done
+}
+
 finish() {
   local lane
   ((!list_stages)) || exit 0
   for lane in "${!lanes[@]}"; do join "$lane"; done
   most_expensive || true
+  failed_tests || true
   printf '\nStages, seconds:\n'
   awk -F '\t' '{ printf "%7d  %-12s %s\n", $1, $2, $3 }' "$stages_folder/table"
   printf '%7d  in all (%d cores)\n' "$SECONDS" "$(nproc)"

@@ -24,6 +24,10 @@ class Store {
         layout(scheme.shape(payload_bytes, kind), kind, count),
         memory(storage.allocate(layout.total_bytes(), fabric::Access::remote_all)),
         objects(layout, memory.remote()) {}
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+  /// Tasks that were spawned use the queue pairs.
+  ~Store() { world.reactor().destroy_spawned(); }
 
   /// A client of its own with its own queue pair.
   Session& add_session(const SessionOptions& options = {}) { return add_session(options, world.options().profile); }
