@@ -304,7 +304,8 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
 #ifdef CACHED_TUPLES
         asked_for = hot_number;
 #endif
-        if (asked_for >= TUPLES && asks != OTHER && asks != OTHER_DATA && fault == ACK) {
+        bool needs_number = asks != OTHER && asks != OTHER_DATA && asks != REFUSED;
+        if (needs_number && asked_for >= TUPLES && fault == ACK) {
             fault = NAK_REMOTE_ACCESS;
         }
         bit<32> kind = latest & KIND;

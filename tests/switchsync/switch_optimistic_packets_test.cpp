@@ -199,9 +199,10 @@ TEST_P(OptimisticPackets, AWriteThatMayNotHappenGoesOnWithAnAddressThatNoNicTake
   RawFrame tiny = write(1);
   tiny.rest.resize(16 + 4);
   const RawFrame part = request(raw::kWriteOnly, 1, raw::reth(at(0) + 8, kKey, 8, in_memory(1)));
-  const std::vector<RawFrame> latched = {shorter, longer, padded, part};
+  const RawFrame before = request(raw::kWriteOnly, 1, raw::reth(at(0) - 8, kKey, 16, Bytes(16, std::byte{1})));
+  const std::vector<RawFrame> latched = {shorter, longer, padded, part, before};
   for (const bool is_latched : {true, false}) {
-    for (const RawFrame& frame : is_latched ? latched : std::vector<RawFrame>{write(1), part}) {
+    for (const RawFrame& frame : is_latched ? latched : std::vector<RawFrame>{write(1), part, before}) {
       Bench bench = begin(0);
       bench.send(is_latched ? swap(0, 0, 1) : read_word(0));
       RawFrame expected = frame;
