@@ -156,20 +156,6 @@ void OptimisticSwitch::add_direct(const Ipv4Address& memory_node, std::uint32_t 
   connections_->add({{.value = p4::address_number(memory_node)}, {.value = queue_pair}}, "direct");
 }
 
-void OptimisticSwitch::release_tuple(std::uint32_t tuple, bool is_written, Released& released) {
-  const std::uint32_t number = number_of(tuple);
-  const bool must_write = (registers_->holder(number) & kMustWrite) != 0;
-  // An epoch begins in the tuple itself, so that recovery finds it.
-  const bool begins_epoch = (version(tuple) + 1) % kEpoch == 0;
-  registers_->write_holder(number, 0);
-  if (is_written || must_write || begins_epoch) {
-    released.in_doubt.push_back(tuple);
-  } else {
-    released.tuples.push_back(tuple);
-    registers_->write_version(number, version(tuple) + 1);
-  }
-}
-
 OptimisticSwitch::ConnectionId OptimisticSwitch::connect(const SwitchConnection& connection) {
   check_24_bits("client_queue_pair", connection.client_queue_pair);
   check_24_bits("memory_queue_pair", connection.memory_queue_pair);
@@ -221,6 +207,32 @@ void OptimisticSwitch::fence(ConnectionId connection) {
   fenced.use = Use::fenced;
 }
 
+std::vector<Held> OptimisticSwitch::held(ConnectionId connection) {
+  if (slot(connection, "held").use != Use::fenced) {
+    throw std::logic_error(fmt::format("held: connection {} is not fenced, and could latch again", connection));
+  }
+  const std::uint32_t index = index_of(connection);
+  std::vector<Held> all;
+  const auto look_at = [&](std::uint32_t tuple, std::uint32_t number) {
+    if (holder(tuple) != connection) {
+      return;
+    }
+    const bool must_write = (registers_->holder(number_of(tuple)) & kMustWrite) != 0;
+    // An epoch begins in the tuple itself, so that recovery finds it.
+    const bool begins_epoch = (version(tuple) + 1) % kEpoch == 0;
+    all.push_back({.tuple = tuple, .in_doubt = registers_->is_writing(index, number) || must_write || begins_epoch});
+  };
+  for (const auto& [tuple, hot] : hot_) {
+    look_at(tuple, hot.number);
+  }
+  for (const Row& row : rows_) {
+    for (std::uint32_t tuple = row.first; !is_cache() && tuple < row.first + row.tuples.count; ++tuple) {
+      look_at(tuple, tuple);
+    }
+  }
+  return all;
+}
+
 Released OptimisticSwitch::release(ConnectionId connection) {
   Slot& slot_of_it = slot(connection, "release");
   if (slot_of_it.use != Use::fenced) {
@@ -229,19 +241,14 @@ Released OptimisticSwitch::release(ConnectionId connection) {
                     "memory node, then release it",
                     connection));
   }
-  const std::uint32_t index = index_of(connection);
   Released released;
-  const auto look_at = [&](std::uint32_t tuple, std::uint32_t number) {
-    if (holder(tuple) == connection) {
-      release_tuple(tuple, registers_->is_writing(index, number), released);
-    }
-  };
-  for (const auto& [tuple, hot] : hot_) {
-    look_at(tuple, hot.number);
-  }
-  for (const Row& row : rows_) {
-    for (std::uint32_t tuple = row.first; !is_cache() && tuple < row.first + row.tuples.count; ++tuple) {
-      look_at(tuple, tuple);
+  for (const Held& one : held(connection)) {
+    registers_->write_holder(number_of(one.tuple), 0);
+    if (one.in_doubt) {
+      released.in_doubt.push_back(one.tuple);
+    } else {
+      released.tuples.push_back(one.tuple);
+      registers_->write_version(number_of(one.tuple), version(one.tuple) + 1);
     }
   }
   connections_->remove(slot_of_it.to_memory);

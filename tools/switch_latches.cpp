@@ -37,7 +37,7 @@
 
 namespace sidelatch::tools {
 
-using fabric::verbs::GivenVersion;
+using fabric::verbs::HeldTuple;
 using fabric::verbs::SwitchedEnds;
 using fabric::verbs::SwitchedTuples;
 
@@ -263,19 +263,22 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
   void fence(ConnectionId connection) override {
     in_thread([&] { control_.fence(connection); });
   }
-  std::vector<GivenVersion> release(ConnectionId connection) override {
+  std::vector<HeldTuple> held(ConnectionId connection) override {
     return in_thread([&] {
+      std::vector<HeldTuple> all;
+      for (const switchsync::Held& one : control_.held(connection)) {
+        all.push_back({.tuple = one.tuple, .version = control_.version(one.tuple), .in_doubt = one.in_doubt});
+      }
+      return all;
+    });
+  }
+  void release(ConnectionId connection) override {
+    in_thread([&] {
       const switchsync::Released released = control_.release(connection);
       if (!released.in_doubt.empty()) {
         say("sidelatch: a client has ended while its WRITE was on its way: tuple {} is in doubt\n",
             fmt::join(released.in_doubt, ", "));
       }
-      std::vector<GivenVersion> given;
-      given.reserve(released.tuples.size());
-      for (const std::uint32_t tuple : released.tuples) {
-        given.push_back({.tuple = tuple, .version = control_.version(tuple)});
-      }
-      return given;
     });
   }
   void check_tuples(const SwitchedTuples& tuples) override {
@@ -291,10 +294,9 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
   std::uint32_t add_tuples(const SwitchedTuples& tuples) override {
     return in_thread([&] { return add_row(tuples, true); });
   }
-  fabric::verbs::RecoveredTuples recover_tuples(const SwitchedTuples& tuples,
-                                                std::span<const std::uint64_t> words) override {
+  fabric::verbs::RecoveredTuples recover_tuples(const SwitchedTuples& tuples, std::uint64_t latest) override {
     return in_thread([&] {
-      const std::uint64_t version = switchsync::next_epoch(words);
+      const std::uint64_t version = switchsync::next_epoch({&latest, 1});
       const std::uint32_t first = add_row(tuples, false);
       control_.install_latched(first, version);
       return fabric::verbs::RecoveredTuples{.first = first, .version = version};
@@ -309,10 +311,12 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
       tuple_bytes_.erase(first);
     });
   }
+  bool in_doubt(std::uint32_t tuple) override {
+    return in_thread([&] { return is_in_doubt(tuple); });
+  }
   bool inherit(ConnectionId to, std::uint32_t tuple) override {
     return in_thread([&] {
-      const bool is_cold = control_.is_cache() && (!control_.is_hot(tuple) || control_.is_moving(tuple));
-      if (is_cold || control_.version(tuple) % 2 == 0 || control_.holder(tuple)) {
+      if (!is_in_doubt(tuple)) {
         return false;
       }
       control_.give_latch(tuple, to);
@@ -335,6 +339,10 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
 
  private:
   void add_station(const Station& station) override { control_.add_station(station.mac, station.port); }
+  [[nodiscard]] bool is_in_doubt(std::uint32_t tuple) const {
+    const bool is_cold = control_.is_cache() && (!control_.is_hot(tuple) || control_.is_moving(tuple));
+    return !is_cold && control_.version(tuple) % 2 != 0 && !control_.holder(tuple);
+  }
 
   // For moves, in the thread of the switch.
   class Cache final : public switchsync::TupleCache {
@@ -435,9 +443,9 @@ class LatchService::Words final : public Plane {
     });
   }
   void fence(ConnectionId /*connection*/) override {}
-  std::vector<GivenVersion> release(ConnectionId connection) override {
+  std::vector<HeldTuple> held(ConnectionId /*connection*/) override { return {}; }
+  void release(ConnectionId connection) override {
     in_thread([&] { control_.disconnect(static_cast<switchsync::WordSwitch::ConnectionId>(connection)); });
-    return {};
   }
   std::uint32_t add_tuples(const SwitchedTuples& /*tuples*/) override { throw std::logic_error("no tuples here"); }
   void remove_tuples(std::uint32_t /*first*/) override {}

@@ -19,16 +19,25 @@ Fate fate_now(const TupleNote& note, bool is_open, std::uint64_t version) {
   if (is_followed(note, version)) {
     return Fate::happened;
   }
-  const bool is_decided = is_open || note.granted != 0;
+  const bool stays_latched = is_in_doubt(note.word) && version == note.word + 1;
+  const bool is_decided = (is_open && !stays_latched) || note.granted != 0;
   if (note.granted != version && is_decided) {
     return version == note.word ? Fate::happened : Fate::lost;
   }
   return Fate::undecided;
 }
 
-Recalled recall(std::span<const TupleNote> notes, std::uint64_t version) {
+Recalled recall(std::span<const TupleNote> notes, const Fates& decided, std::uint64_t version, std::uint16_t owner) {
+  // Its heir asks of its own WRITE.
+  const auto is_decided = [&](std::uint64_t of) {
+    const auto known = decided.find(of);
+    return known != decided.end() && (known->second.fate != Fate::unknown || owner == 0 || known->second.heir != owner);
+  };
   for (std::size_t i = 0; i + 1 < notes.size(); ++i) {
     const TupleNote& note = notes[i];
+    if (is_decided(version)) {
+      return {decided.at(version).fate, version};
+    }
     if (note.epoch <= version) {
       continue;
     }
@@ -41,7 +50,7 @@ Recalled recall(std::span<const TupleNote> notes, std::uint64_t version) {
     }
     version = note.epoch + 2;  // made again. The WRITE may be torn, as any other
   }
-  return {Fate::undecided, version};
+  return {is_decided(version) ? decided.at(version).fate : Fate::undecided, version};
 }
 
 std::optional<std::uint64_t> EpochNotes::Epoch::place_of(const RemoteSpan& tuple) const {
@@ -61,8 +70,14 @@ void EpochNotes::begin(const RemoteSpan& memory, std::uint64_t stride, std::uint
   if (static_cast<std::size_t>(std::ranges::count_if(epochs_, is_of_row)) == kMostEpochs) {
     const auto oldest = std::ranges::find_if(epochs_, is_of_row);
     forgotten = oldest->first;
+    for (auto& [at, decided] : decided_) {
+      if (oldest->place_of({{at.second}, 0, {at.first}})) {
+        decided.erase(decided.begin(), decided.lower_bound(forgotten));  // recall() throws
+      }
+    }
     epochs_.erase(oldest);
   }
+  latest_ = std::max(latest_, epoch);
   epochs_.push_back(
       {.memory = memory, .stride = stride, .first = epoch, .forgotten = forgotten, .words = std::move(words)});
 }
@@ -77,7 +92,14 @@ void EpochNotes::grant(const RemoteSpan& tuple, std::uint64_t epoch, std::uint64
   latest->granted[*latest->place_of(tuple)] = version;
 }
 
-Recalled EpochNotes::recall(const RemoteSpan& tuple, std::uint64_t version) const {
+void EpochNotes::decide(const RemoteSpan& tuple, std::uint64_t version, const Decided& decided) {
+  if (decided.fate != Fate::lost && decided.fate != Fate::unknown) {
+    throw std::invalid_argument(fmt::format("fate {}: it is lost or unknown", static_cast<unsigned>(decided.fate)));
+  }
+  decided_[{tuple.rkey.value, tuple.address.value}][version] = decided;
+}
+
+Recalled EpochNotes::recall(const RemoteSpan& tuple, std::uint64_t version, std::uint16_t owner) const {
   std::vector<TupleNote> notes;
   for (const Epoch& one : epochs_) {
     if (const auto place = one.place_of(tuple)) {
@@ -93,7 +115,9 @@ Recalled EpochNotes::recall(const RemoteSpan& tuple, std::uint64_t version) cons
                        .granted = granted == one.granted.end() ? 0 : granted->second});
     }
   }
-  return verbs::recall(notes, version);
+  const auto decided = decided_.find({tuple.rkey.value, tuple.address.value});
+  static const Fates kNone;
+  return verbs::recall(notes, decided == decided_.end() ? kNone : decided->second, version, owner);
 }
 
 }  // namespace sidelatch::fabric::verbs

@@ -174,15 +174,26 @@ void visit(T& accepted, V&& v) {
   v(accepted.address);
 }
 template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Mark>
+void visit(T& mark, V&& v) {
+  v(mark.word);
+  v(mark.version);
+  v(mark.in_doubt);
+}
+template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Disconnect>
 void visit(T& disconnect, V&& v) {
   v(disconnect.connection);
   v(disconnect.confirm);
+  v(disconnect.marks);
 }
 template <class T, class V>
   requires(std::same_as<std::remove_const_t<T>, Revoke> || std::same_as<std::remove_const_t<T>, Revoked>)
 void visit(T& revoke, V&& v) {
   v(revoke.owner);
+  if constexpr (requires { revoke.marks; }) {
+    v(revoke.marks);
+  }
 }
 template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Refused>
@@ -268,6 +279,7 @@ template <class T, class V>
 void visit(T& taken, V&& v) {
   v(taken.owners);
   v(taken.others);
+  v(taken.latest_epoch);
 }
 template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Settle>
@@ -298,16 +310,22 @@ void visit(T& grant, V&& v) {
   v(grant.version);
 }
 template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, NoteMarks>
+void visit(T& note, V&& v) {
+  v(note.marks);
+}
+template <class T, class V>
+  requires(std::same_as<std::remove_const_t<T>, NoteHeir> || std::same_as<std::remove_const_t<T>, Recall>)
+void visit(T& note, V&& v) {
+  v(note.span);
+  v(note.version);
+  v(note.owner);
+}
+template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Move>
 void visit(T& move, V&& v) {
   v(move.span);
   v(move.to_hot);
-}
-template <class T, class V>
-  requires std::same_as<std::remove_const_t<T>, Recall>
-void visit(T& recall, V&& v) {
-  v(recall.span);
-  v(recall.version);
 }
 template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Recalled>

@@ -21,7 +21,7 @@
 
 namespace sidelatch::fabric::verbs::exchange {
 
-inline constexpr std::uint16_t kVersion = 6;
+inline constexpr std::uint16_t kVersion = 7;
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kLongest = std::size_t{64} * 1024;  ///< bytes of a payload
 
@@ -65,16 +65,26 @@ struct Accepted {
   std::uint32_t connection = 0;
   Address address;
 };
+/// Of a tuple whose latch a switch takes from a connection. If it is in doubt, its word becomes `version`, which is
+/// odd. Else it gets version `version` + 1 without a WRITE. The next switch must know both (epoch_notes.h).
+struct Mark {
+  RemoteSpan word;
+  std::uint64_t version = 0;
+  std::uint8_t in_doubt = 0;
+};
+inline constexpr std::size_t kMostMarks = 2048;  ///< of a message
 /// Client: if `confirm` is 0, its end of the connection is gone. Otherwise the connection is revoked: Revoked follows
-/// when its requests take no further steps, and it is refused from then on.
+/// when its requests take no further steps, and it is refused from then on. `marks`: of a switch, made when that is so.
 struct Disconnect {
   std::uint32_t connection = 0;
   std::uint8_t confirm = 0;
+  std::vector<Mark> marks{};
 };
 /// Client: end all connections of `owner`, whichever client made them; Revoked follows when their requests take no
-/// further steps.
+/// further steps. `marks`: as those of Disconnect.
 struct Revoke {
   std::uint16_t owner = 0;
+  std::vector<Mark> marks{};
 };
 struct Revoked {
   std::uint16_t owner = 0;
@@ -163,7 +173,8 @@ struct TakeOver {};
 /// Server: whose connections ended with a switch, this time or before, and are not settled yet.
 struct TakenOver {
   std::vector<std::uint16_t> owners;
-  std::uint8_t others = 0;  ///< connections without an owner
+  std::uint8_t others = 0;         ///< connections without an owner
+  std::uint64_t latest_epoch = 0;  ///< that any NoteEpoch has named
 };
 /// Switch: it ends. The connections of this conversation are to be settled.
 struct Leave {};
@@ -204,10 +215,21 @@ struct NoteGrant {
   std::uint64_t epoch = 0;
   std::uint64_t version = 0;
 };
-/// Switch: what became of such a WRITE by the switches before? Recalled follows.
+/// Switch: marks of connections that have ended. Noted follows.
+struct NoteMarks {
+  std::vector<Mark> marks;
+};
+/// Switch: `owner` is about to inherit the tuple at `span`, and its WRITE gives version `version`. Noted follows.
+struct NoteHeir {
+  RemoteSpan span;
+  std::uint64_t version = 0;
+  std::uint16_t owner = 0;
+};
+/// Switch: what became of such a WRITE of `owner` by the switches before? Recalled follows.
 struct Recall {
   RemoteSpan span;
   std::uint64_t version = 0;
+  std::uint16_t owner = 0;
 };
 struct Recalled {
   std::uint8_t fate = 0;      ///< a Fate (epoch_notes.h)
@@ -228,7 +250,7 @@ using Message =
     std::variant<Hello, Welcome, Connect, Accepted, Disconnect, Revoke, Revoked, Refused, Allocate, Allocated, Release,
                  Released, Publish, Published, Find, Found, Announce, Ticket, Place, Placed, KeepVersions, VersionsKept,
                  Inherit, Inherited, TakeOver, TakenOver, Leave, Settle, Noted, ReadWords, Words, WriteWords, NoteEpoch,
-                 NoteGrant, Recall, Recalled, Move, Resume, Resumed>;
+                 NoteGrant, Recall, Recalled, Move, Resume, Resumed, NoteMarks, NoteHeir>;
 
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 /// Removes and returns the message at the beginning of `bytes`; nothing if it is not complete yet.

@@ -324,12 +324,13 @@ class MemoryServer::Loop {
       reply(client, expect(client, *announce));
     } else if (const auto* const disconnect = std::get_if<exchange::Disconnect>(&message)) {
       if (disconnect->confirm != 0) {
-        reply(client, revoke_connection(client, disconnect->connection));
+        reply(client,
+              with_marks(client, disconnect->marks, [&] { return revoke_connection(client, disconnect->connection); }));
       } else {
         forget_connection(client, disconnect->connection);
       }
     } else if (const auto* const revoke = std::get_if<exchange::Revoke>(&message)) {
-      reply(client, revoke_owner(client, revoke->owner));
+      reply(client, with_marks(client, revoke->marks, [&] { return revoke_owner(client, revoke->owner); }));
     } else if (const auto* const wanted = std::get_if<exchange::Allocate>(&message)) {
       reply(client, lend(client, *wanted));
     } else if (const auto* const release = std::get_if<exchange::Release>(&message)) {
@@ -392,9 +393,20 @@ class MemoryServer::Loop {
         notes_.grant(grant->span, grant->epoch, grant->version);
         return exchange::Noted{};
       }
+      if (const auto* const note = std::get_if<exchange::NoteMarks>(&message)) {
+        require_switch(client);
+        check_marks(note->marks);
+        make_marks(note->marks);
+        return exchange::Noted{};
+      }
+      if (const auto* const heir = std::get_if<exchange::NoteHeir>(&message)) {
+        require_switch(client);
+        notes_.decide(heir->span, heir->version, {Fate::unknown, heir->owner});
+        return exchange::Noted{};
+      }
       if (const auto* const asked = std::get_if<exchange::Recall>(&message)) {
         require_switch(client);
-        const Recalled recalled = notes_.recall(asked->span, asked->version);
+        const Recalled recalled = notes_.recall(asked->span, asked->version, asked->owner);
         return exchange::Recalled{static_cast<std::uint8_t>(recalled.fate), recalled.version};
       }
     } catch (const std::exception& error) {
@@ -413,6 +425,42 @@ class MemoryServer::Loop {
       }
     }
     return all;
+  }
+  // Makes them as soon as `end` has ended the connections.
+  template <class End>
+  exchange::Message with_marks(const Client& client, std::span<const exchange::Mark> marks, End end) {
+    try {
+      if (!marks.empty()) {
+        require_switch(client);
+        check_marks(marks);
+      }
+      exchange::Message answer = end();
+      if (std::holds_alternative<exchange::Revoked>(answer)) {
+        make_marks(marks);
+      }
+      return answer;
+    } catch (const std::exception& error) {
+      return exchange::Refused{error.what()};
+    }
+  }
+  void check_marks(std::span<const exchange::Mark> marks) const {
+    for (const exchange::Mark& mark : marks) {
+      if (!is_in_doubt(mark.version)) {
+        throw std::invalid_argument(
+            fmt::format("a mark of version {}: a tuple that is held has an odd one", mark.version));
+      }
+      static_cast<void>(read_own_words(welcome_.regions, {mark.word, mark.word.length, 1}));
+    }
+  }
+  // Their connections take no further steps.
+  void make_marks(std::span<const exchange::Mark> marks) {
+    for (const exchange::Mark& mark : marks) {
+      if (mark.in_doubt != 0) {
+        write_own_words(welcome_.regions, {mark.word, mark.word.length, 1, mark.version});
+      } else {
+        notes_.decide(mark.word, mark.version + 1, {Fate::lost, 0});
+      }
+    }
   }
   static void require_switch(const Client& client) {
     if (client.switch_id == 0) {
@@ -448,7 +496,9 @@ class MemoryServer::Loop {
       }
     }
     switches_.take_over(by.switch_id);
-    return switches_.unsettled();
+    exchange::TakenOver taken = switches_.unsettled();
+    taken.latest_epoch = notes_.latest();
+    return taken;
   }
 
   exchange::Message place() {

@@ -91,7 +91,7 @@ exchange::Message Conversation::ask(const exchange::Message& question) {
 }
 
 exchange::Message Conversation::receive() {
-  const Clock::time_point deadline = Clock::now() + limit_;
+  Clock::time_point deadline = Clock::now() + limit_;
   for (;;) {
     std::span<const std::byte> bytes = received_;
     std::optional<exchange::Message> answer;
@@ -111,7 +111,12 @@ exchange::Message Conversation::receive() {
     } else if (count == 0) {
       end(fmt::format("{} has closed the connection", peer_));
     } else if (errno == EAGAIN) {
-      if (!wait_for(socket_.number(), POLLIN, deadline)) {
+      if (wait_for(socket_.number(), POLLIN, deadline)) {
+        continue;
+      }
+      if (is_patient_ && is_patient_()) {
+        deadline = Clock::now() + limit_;
+      } else {
         end(fmt::format("{} has not answered within {} ms", peer_, limit_.count()));
       }
     } else if (errno != EINTR) {

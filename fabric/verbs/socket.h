@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -64,6 +65,9 @@ class Conversation {
   }
   /// Sends a message that has no answer.
   void tell(const exchange::Message& message);
+  /// From now on `is_patient` is asked whenever the limit has passed while this waits for an answer. True: it waits as
+  /// long again.
+  void wait_while(std::function<bool()> is_patient) { is_patient_ = std::move(is_patient); }
   /// Ends the conversation for a thread that waits in ask() or tell(). Any thread may call this.
   void interrupt() noexcept;
   /// -1 once it has ended. For the thread that asks.
@@ -76,6 +80,7 @@ class Conversation {
 
   std::string peer_;
   std::chrono::milliseconds limit_;
+  std::function<bool()> is_patient_;
   FileDescriptor socket_;
   std::mutex closing_;  // keeps interrupt() from a number that is no longer this socket's
   std::vector<std::byte> received_;

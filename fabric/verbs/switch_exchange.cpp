@@ -95,6 +95,9 @@ class SwitchExchange::Server {
     if (options.grace < std::chrono::milliseconds(0)) {
       throw std::invalid_argument(fmt::format("grace is {} ms: it must not be negative", options.grace.count()));
     }
+    if (options.silence <= std::chrono::milliseconds(0)) {
+      throw std::invalid_argument(fmt::format("silence is {} ms: it must be positive", options.silence.count()));
+    }
     if (options.most_clients == 0) {
       throw std::invalid_argument("most_clients must be 1 at least");
     }
@@ -235,7 +238,7 @@ class SwitchExchange::Server {
   void serve(int socket) {
     const std::unique_ptr<SwitchService> service =
         options_.memory.empty() ? make_word_service(shared_, options_)
-                                : make_tuple_service(shared_, recovery_, moves_, options_, switch_id_);
+                                : make_tuple_service(shared_, recovery_, moves_, options_, switch_id_, is_leaving_);
     Listener client(socket);
     bool greeted = false;
     try {

@@ -10,8 +10,12 @@
 //
 // If this switch ends before that, the tuples still have their old words, but for those that were written again. So the
 // next one can do the same.
+//
+// A tuple in doubt, whose holder has ended while its WRITE was on its way, stays latched, and the next switch must know
+// that, too: its word in memory says so (epoch_notes.h).
 #pragma once
 
+#include "epoch_notes.h"
 #include "server_line.h"
 #include "switch_service.h"
 
@@ -24,6 +28,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -43,8 +48,13 @@ class SwitchRecovery {
   /// `version`: that the WRITE would have given. Throws std::invalid_argument if no tuple of keep() begins at `at`, and
   /// what the switch throws.
   [[nodiscard]] Resumption resume(SwitchControl::ConnectionId connection, const RemoteSpan& at, std::uint64_t version);
-  /// Whether the tuple at `at` waits for clients that were cut off: then nobody inherits it.
-  [[nodiscard]] bool waits(const RemoteSpan& at);
+  /// What the server must note before the connection inherits the tuple at `at`, whose number is `tuple`. Nothing: it
+  /// is not in doubt, or waits for clients that were cut off. Throws std::invalid_argument for a connection without an
+  /// owner, if others may ask of the tuple.
+  [[nodiscard]] std::optional<std::vector<exchange::NoteHeir>> notes_of_heir(SwitchControl::ConnectionId connection,
+                                                                             const RemoteSpan& at, std::uint32_t tuple);
+  /// What the server must note when these connections have ended, which are fenced.
+  [[nodiscard]] std::vector<exchange::Mark> marks_of(std::span<const SwitchControl::ConnectionId> connections);
   /// That owner has no WRITE in doubt any more. Throws SocketError.
   void settle(std::uint16_t owner);
 
@@ -56,7 +66,7 @@ class SwitchRecovery {
  private:
   struct Grant {
     std::uint64_t version = 0;  // of before
-    SwitchControl::ConnectionId to = 0;
+    std::optional<SwitchControl::ConnectionId> to{};
   };
   struct Row {
     SwitchedTuples tuples{};
@@ -66,9 +76,14 @@ class SwitchRecovery {
     std::map<std::uint64_t, Grant> granted{};  // by the tuple's place in the row
     bool is_open = false;
   };
-  [[nodiscard]] Resumption resume_here(SwitchControl::ConnectionId connection, std::uint32_t tuple,
-                                       std::uint64_t version);
+  [[nodiscard]] Resumption resume_here(SwitchControl::ConnectionId connection, const RemoteSpan& at,
+                                       std::uint32_t tuple, std::uint64_t version);
+  [[nodiscard]] Recalled recall(const RemoteSpan& at, std::uint64_t version, std::uint16_t owner);
   [[nodiscard]] Row* row_of(const RemoteSpan& at);
+  [[nodiscard]] static std::uint64_t place_in(const Row& row, const RemoteSpan& at) {
+    return (at.address.value - row.tuples.memory.address.value) / row.tuples.slot_bytes;
+  }
+  [[noreturn]] static void throw_inherited(const RemoteSpan& at);
   void reach(std::string_view step) const {
     if (options_->at_recovery_step) {
       options_->at_recovery_step(step);

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <atomic>
 #include <cstring>
 #include <set>
 #include <stdexcept>
@@ -19,8 +19,6 @@
 namespace sidelatch::fabric::verbs {
 
 namespace {
-
-constexpr auto kAnswerLimit = std::chrono::seconds(10);
 
 std::array<std::uint8_t, 4> ipv4_of(const ibv_gid& gid, const char* whose) {
   if (!is_mapped_ipv4(gid)) {
@@ -64,12 +62,27 @@ bool is_within(const RemoteSpan& part, const RemoteSpan& all) {
 class TupleService final : public SwitchService {
  public:
   TupleService(SharedSwitch& shared, SwitchRecovery& recovery, SwitchMoves& moves, const SwitchExchangeOptions& options,
-               std::uint64_t switch_id)
-      : shared_(&shared), recovery_(&recovery), moves_(&moves), options_(&options), switch_id_(switch_id) {}
+               std::uint64_t switch_id, const std::atomic<bool>& is_leaving)
+      : shared_(&shared),
+        recovery_(&recovery),
+        moves_(&moves),
+        options_(&options),
+        switch_id_(switch_id),
+        is_leaving_(&is_leaving) {}
 
   exchange::Welcome welcome() override {
-    server_.emplace(HostAndPort::parse(options_->memory, kDefaultPort), kAnswerLimit);
+    server_.emplace(HostAndPort::parse(options_->memory, kDefaultPort), options_->silence);
     auto welcome = ask<exchange::Welcome>(exchange::Hello{options_->token, switch_id_});
+    // Who gives up would never know whether the server has done what was asked, as the end of a queue pair.
+    server_->wait_while([this] {
+      if (!*is_leaving_) {
+        shared_->report(fmt::format(
+            "the memory server has not answered for {} ms. The switch waits: until it answers, clients that "
+            "have ended keep their latches",
+            options_->silence.count()));
+      }
+      return !*is_leaving_;
+    });
     welcome.manager = {};
     welcome.no_manager = "connections through a switch are made by the exchange, which the switch can follow";
     memory_node_ = welcome.gid;
@@ -130,9 +143,28 @@ class TupleService final : public SwitchService {
   // The server's record stays, so that it refuses the connection from then on.
   void end_connection(std::uint32_t number) {
     const auto found = connections_.find(number);
-    static_cast<void>(ask<exchange::Revoked>(exchange::Disconnect{number, 1}));
-    if (found != connections_.end() && found->second) {
-      shared_->release(*std::exchange(found->second, std::nullopt));
+    if (found == connections_.end() || !found->second) {
+      static_cast<void>(ask<exchange::Revoked>(exchange::Disconnect{number, 1}));
+      return;
+    }
+    const auto changing = shared_->change_holders();
+    const std::vector<exchange::Mark> marks = recovery_->marks_of({&*found->second, 1});
+    static_cast<void>(ask<exchange::Revoked>(exchange::Disconnect{number, 1, first_of(marks)}));
+    note(rest_of(marks));
+    shared_->release(*std::exchange(found->second, std::nullopt));
+  }
+  // A message has room for so many.
+  static std::vector<exchange::Mark> first_of(std::span<const exchange::Mark> marks) {
+    const auto some = marks.first(std::min(marks.size(), exchange::kMostMarks));
+    return {some.begin(), some.end()};
+  }
+  static std::span<const exchange::Mark> rest_of(std::span<const exchange::Mark> marks) {
+    return marks.subspan(std::min(marks.size(), exchange::kMostMarks));
+  }
+  // Their connections have ended.
+  void note(std::span<const exchange::Mark> marks) {
+    for (; !marks.empty(); marks = rest_of(marks)) {
+      static_cast<void>(ask<exchange::Noted>(exchange::NoteMarks{first_of(marks)}));
     }
   }
   // Fences first, and waits until all that was acknowledged is placed.
@@ -150,8 +182,11 @@ class TupleService final : public SwitchService {
     if (!fenced.empty()) {
       static_cast<void>(ask<exchange::Placed>(exchange::Place{}));
     }
-    exchange::Message answer = server_->ask(exchange::Revoke{owner});
+    const auto changing = shared_->change_holders();
+    const std::vector<exchange::Mark> marks = recovery_->marks_of(fenced);
+    exchange::Message answer = server_->ask(exchange::Revoke{owner, first_of(marks)});
     if (std::holds_alternative<exchange::Revoked>(answer)) {
+      note(rest_of(marks));
       for (const SwitchControl::ConnectionId connection : fenced) {
         shared_->release(connection);
       }
@@ -220,6 +255,7 @@ class TupleService final : public SwitchService {
       if (resume->version > ~std::uint64_t{0} - 3) {
         throw std::invalid_argument(fmt::format("{} is no version of a tuple", resume->version));
       }
+      const auto changing = shared_->change_holders();
       // An update makes an even version out of the one that was latched.
       const Resumption resumption = recovery_->resume(connection, resume->span, resume->version / 2 * 2 + 2);
       return exchange::Resumed{static_cast<std::uint8_t>(resumption)};
@@ -260,8 +296,10 @@ class TupleService final : public SwitchService {
       }
       return answer;
     }
-    if (record) {
-      shared_->release(*std::exchange(record, std::nullopt));  // the server's queue pair has begun anew
+    if (record) {  // the server's queue pair has begun anew
+      const auto changing = shared_->change_holders();
+      note(recovery_->marks_of({&*record, 1}));
+      shared_->release(*std::exchange(record, std::nullopt));
     }
     try {
       ends.memory_node = ipv4_of(accepted->address.gid, "the memory node");
@@ -321,8 +359,15 @@ class TupleService final : public SwitchService {
   exchange::Message inherit(const exchange::Inherit& wanted) {
     const auto connection = connection_of(wanted.connection);
     const std::uint32_t tuple = shared_->tuple_at(wanted.span);
-    const bool done = !recovery_->waits(wanted.span) &&
-                      shared_->with([&](SwitchControl& control) { return control.inherit(connection, tuple); });
+    const auto changing = shared_->change_holders();
+    const auto notes = recovery_->notes_of_heir(connection, wanted.span, tuple);
+    if (!notes) {
+      return exchange::Inherited{0};
+    }
+    for (const exchange::NoteHeir& note : *notes) {
+      static_cast<void>(ask<exchange::Noted>(note));
+    }
+    const bool done = shared_->with([&](SwitchControl& control) { return control.inherit(connection, tuple); });
     return exchange::Inherited{static_cast<std::uint8_t>(done ? 1 : 0)};
   }
   [[nodiscard]] SwitchControl::ConnectionId connection_of(std::uint32_t number) const {
@@ -338,6 +383,7 @@ class TupleService final : public SwitchService {
   SwitchMoves* moves_;
   const SwitchExchangeOptions* options_;
   std::uint64_t switch_id_;
+  const std::atomic<bool>* is_leaving_;
   std::optional<Conversation> server_;
   std::vector<exchange::SharedRegion> shared_regions_;
   ibv_gid memory_node_{};
@@ -431,10 +477,10 @@ bool is_same_row(const SwitchedTuples& a, const SwitchedTuples& b) {
          a.slot_bytes == b.slot_bytes;
 }
 
-RecoveredTuples SwitchControl::recover_tuples(const SwitchedTuples& /*tuples*/,
-                                              std::span<const std::uint64_t> /*words*/) {
+RecoveredTuples SwitchControl::recover_tuples(const SwitchedTuples& /*tuples*/, std::uint64_t /*latest*/) {
   throw std::logic_error("this switch cannot recover tuples");
 }
+bool SwitchControl::in_doubt(std::uint32_t /*tuple*/) { return false; }
 void SwitchControl::unlatch(std::uint32_t /*tuple*/) {}
 void SwitchControl::check_tuples(const SwitchedTuples& /*tuples*/) {}
 std::uint64_t SwitchControl::version(std::uint32_t /*tuple*/) {
@@ -461,16 +507,14 @@ void SharedSwitch::fence(SwitchControl::ConnectionId connection) {
 void SharedSwitch::release(SwitchControl::ConnectionId connection) {
   const std::scoped_lock lock(mutex_);
   if (owners_.contains(connection)) {
-    for (const GivenVersion& given : control_->release(connection)) {
-      given_.emplace(given.tuple, given.version);
-    }
+    control_->release(connection);
     owners_.erase(connection);
   }
 }
 
-bool SharedSwitch::is_given(std::uint32_t tuple, std::uint64_t version) {
+std::vector<HeldTuple> SharedSwitch::held(SwitchControl::ConnectionId connection) {
   const std::scoped_lock lock(mutex_);
-  return given_.contains({tuple, version});
+  return owners_.contains(connection) ? control_->held(connection) : std::vector<HeldTuple>();
 }
 
 std::vector<SwitchControl::ConnectionId> SharedSwitch::fence_owner(std::uint16_t owner) {
@@ -494,9 +538,15 @@ void SharedSwitch::admit_owner(std::uint16_t owner) {
   revoked_.erase(owner);
 }
 
-RecoveredTuples SharedSwitch::recover(const SwitchedTuples& tuples, std::span<const std::uint64_t> words) {
+std::uint16_t SharedSwitch::owner_of(SwitchControl::ConnectionId connection) {
   const std::scoped_lock lock(mutex_);
-  const RecoveredTuples recovered = control_->recover_tuples(tuples, words);
+  const auto found = owners_.find(connection);
+  return found == owners_.end() ? std::uint16_t{0} : found->second;
+}
+
+RecoveredTuples SharedSwitch::recover(const SwitchedTuples& tuples, std::uint64_t latest) {
+  const std::scoped_lock lock(mutex_);
+  const RecoveredTuples recovered = control_->recover_tuples(tuples, latest);
   rows_.push_back({tuples, recovered.first});
   return recovered;
 }
@@ -517,8 +567,6 @@ void SharedSwitch::forget(const RemoteSpan& memory) noexcept {
     if (!is_within(row.tuples.memory, memory)) {
       return false;
     }
-    given_.erase(given_.lower_bound({row.first, 0}),
-                 given_.lower_bound({row.first + static_cast<std::uint32_t>(row.tuples.count), 0}));
     try {
       control_->remove_tuples(row.first);
     } catch (const std::exception& error) {
@@ -580,8 +628,9 @@ std::optional<std::array<std::uint8_t, 4>> memory_node_behind(const SwitchExchan
 }
 
 std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared, SwitchRecovery& recovery, SwitchMoves& moves,
-                                                  const SwitchExchangeOptions& options, std::uint64_t switch_id) {
-  return std::make_unique<TupleService>(shared, recovery, moves, options, switch_id);
+                                                  const SwitchExchangeOptions& options, std::uint64_t switch_id,
+                                                  const std::atomic<bool>& is_leaving) {
+  return std::make_unique<TupleService>(shared, recovery, moves, options, switch_id, is_leaving);
 }
 
 std::unique_ptr<SwitchService> make_word_service(SharedSwitch& shared, const SwitchExchangeOptions& options) {

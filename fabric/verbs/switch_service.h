@@ -6,6 +6,7 @@
 
 #include <sidelatch/fabric/verbs/switch_exchange.h>
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -36,18 +37,23 @@ class SharedSwitch {
   [[nodiscard]] SwitchControl::ConnectionId connect(const SwitchedEnds& ends, std::uint16_t owner);
   /// These do nothing for a connection that was released, as revoke_owner() may have been first.
   void fence(SwitchControl::ConnectionId connection);
+  [[nodiscard]] std::vector<HeldTuple> held(SwitchControl::ConnectionId connection);
+  [[nodiscard]] std::uint16_t owner_of(SwitchControl::ConnectionId connection);
   void release(SwitchControl::ConnectionId connection);
+  /// Who has it changes the holders of tuples and what the server notes of them as one step: a mark that arrives after
+  /// an heir's WRITE would undo it. From held() to release(), and from the note of an heir to its latch. It is locked
+  /// before any other mutex, and may be locked while the server is silent.
+  [[nodiscard]] std::unique_lock<std::mutex> change_holders() { return std::unique_lock(changing_); }
   /// Fences all connections of the owner, whichever client made them, and returns them; from now on it gets no new one.
   [[nodiscard]] std::vector<SwitchControl::ConnectionId> fence_owner(std::uint16_t owner);
-  /// Whether the tuple has got that version when a connection that held it was released, and not by a WRITE.
-  [[nodiscard]] bool is_given(std::uint32_t tuple, std::uint64_t version);
   /// The memory server has refused: the owner is not revoked.
   void admit_owner(std::uint16_t owner);
 
   /// Once for the same row, whoever asks. Throws what the switch throws, and std::invalid_argument.
   void keep(const SwitchedTuples& tuples);
-  /// The same for memory that was used before, with these first words. The caller knows whether it asks again.
-  [[nodiscard]] RecoveredTuples recover(const SwitchedTuples& tuples, std::span<const std::uint64_t> words);
+  /// The same for memory that was used before, with versions of an epoch above `latest`. The caller knows whether it
+  /// asks again.
+  [[nodiscard]] RecoveredTuples recover(const SwitchedTuples& tuples, std::uint64_t latest);
   /// The memory of these rows has ended.
   void forget(const RemoteSpan& memory) noexcept;
   /// The number of the tuple that begins at `at`. Throws std::invalid_argument if there is none.
@@ -67,10 +73,10 @@ class SharedSwitch {
     std::uint32_t first = 0;
   };
   SwitchControl* control_;
+  std::mutex changing_;
   std::mutex mutex_;
   std::map<SwitchControl::ConnectionId, std::uint16_t> owners_;  // of the connections at the switch
   std::set<std::uint16_t> revoked_;
-  std::set<std::pair<std::uint32_t, std::uint64_t>> given_;  // versions, as of is_given()
   std::list<Row> rows_;
   std::uint32_t queue_pair_ = 0xff;
   std::mutex reporting_;
@@ -99,11 +105,12 @@ class SwitchService {
 };
 
 /// For a switch before the memory node whose server is at options.memory.
-/// `switch_id`: of this switch.
+/// `switch_id`: of this switch. `is_leaving`: it ends, and waits no longer for a silent server. Outlives the service.
 [[nodiscard]] std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared, SwitchRecovery& recovery,
                                                                 SwitchMoves& moves,
                                                                 const SwitchExchangeOptions& options,
-                                                                std::uint64_t switch_id);
+                                                                std::uint64_t switch_id,
+                                                                const std::atomic<bool>& is_leaving);
 /// For a switch that hosts words.
 [[nodiscard]] std::unique_ptr<SwitchService> make_word_service(SharedSwitch& shared,
                                                                const SwitchExchangeOptions& options);

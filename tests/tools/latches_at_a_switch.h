@@ -122,6 +122,7 @@ class LatchesAtASwitch : public ::testing::Test {
   [[nodiscard]] std::string cable(int port) const { return name_ + std::to_string(port); }
   [[nodiscard]] std::string wire(int port) const { return "switch:" + cable(port) + ",10.0.0." + std::to_string(port); }
   [[nodiscard]] Process& memory() const { return *memory_; }
+  [[nodiscard]] Process& device() const { return *switch_; }
 
  private:
   std::string name_ = "test-latches-" + std::to_string(::getpid()) + "-";

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <fstream>
 #include <iterator>
@@ -180,6 +181,31 @@ TEST_F(LatchesAtASwitch, AClientThatDiesWithItsSwitchIsNotWaitedForLongerThanThe
   EXPECT_EQ(dies->wait(), -1);
   start_switch(kTuples, {"--grace", "0.5"});
   expect_done(*lives, "done 100 updates");
+}
+
+// A client dies in the middle of its WRITE, and its switch later. The next switch knows that the tuple may be torn.
+TEST_F(LatchesAtASwitch, ATupleInDoubtIsInDoubtAtTheNextSwitchToo) {
+  start(kTuples, {}, kShared);
+  bool was_in_doubt = false;
+  for (int attempt = 0; attempt < 20 && !was_in_doubt; ++attempt) {
+    const auto writer = peer(3, {"write", kept(1)});
+    writer->await("holding");
+    memory().signal(SIGSTOP);
+    writer->write_line("now");
+    writer->await("writing");
+    writer->signal(SIGKILL);
+    EXPECT_EQ(writer->wait(), -1);
+    memory().signal(SIGCONT);
+    // The next client gets an answer when the switch has released the dead one: not before, and never if it is in
+    // doubt.
+    was_in_doubt = device().says("is in doubt", std::chrono::seconds(2));
+  }
+  ASSERT_TRUE(was_in_doubt);
+  kill_switch();
+  start_switch(kTuples, {"--grace", "0.2"});
+  const auto heir = peer(4, {"repair", kept(1), "9"});
+  expect_done(*heir, "repaired");
+  expect_done(*peer(2, {"sum", kept(1)}), "sum 1000");
 }
 
 TEST_F(LatchesAtASwitch, MemoryThatTheServerDoesNotShareIsNotRecovered) {

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -75,6 +76,18 @@ void Process::await(const std::string& text) {
       throw std::runtime_error("it ended without saying '" + text + "': " + text_);
     }
   }
+}
+
+bool Process::says(const std::string& text, std::chrono::milliseconds within) {
+  const auto end = std::chrono::steady_clock::now() + within;
+  while (text_.find(text) == std::string::npos) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    pollfd output{output_, POLLIN, 0};
+    if (left <= 0 || ::poll(&output, 1, static_cast<int>(left)) == 0 || !read_more()) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void Process::write_line(const std::string& line) const {

@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ class Process {
 
   /// Reads what it prints until that appears.
   void await(const std::string& text);
+  /// The same for so long. False: it has not appeared.
+  [[nodiscard]] bool says(const std::string& text, std::chrono::milliseconds within);
   void write_line(const std::string& line) const;
   void signal(int number) const;
   /// Reads until its end. The exit status; -1: a signal ended it.

@@ -101,6 +101,12 @@ struct Released {
   std::vector<std::uint32_t> in_doubt{};  ///< a WRITE was on its way: they stay latched, see give_latch()
 };
 
+/// A tuple that a fenced connection holds.
+struct Held {
+  std::uint32_t tuple = 0;
+  bool in_doubt = false;  ///< as of Released
+};
+
 class TupleRegisters;
 
 class OptimisticSwitch {
@@ -135,6 +141,8 @@ class OptimisticSwitch {
   /// From now on nothing of the connection passes the switch, in either direction; what has passed may still happen.
   /// Throws std::invalid_argument if there is no such connection.
   void fence(ConnectionId connection);
+  /// What release() will find. Throws std::logic_error if the connection is not fenced.
+  [[nodiscard]] std::vector<Held> held(ConnectionId connection);
   /// Unlatches what a fenced connection holds, and forgets the connection. Call it when the memory node has ended the
   /// queue pair: only then has every WRITE happened or never will. Throws std::logic_error if it is not fenced.
   [[nodiscard]] Released release(ConnectionId connection);
@@ -215,7 +223,6 @@ class OptimisticSwitch {
   [[nodiscard]] std::uint32_t number_of(std::uint32_t tuple) const;
   [[nodiscard]] std::uint32_t room_for(std::uint64_t count) const;
   [[nodiscard]] bool has_tuple(std::uint32_t tuple) const;
-  void release_tuple(std::uint32_t tuple, bool is_written, Released& released);
   [[nodiscard]] Slot& slot(ConnectionId connection, const char* what);
   [[nodiscard]] static std::uint32_t index_of(ConnectionId connection) {
     return static_cast<std::uint32_t>(connection & 0xffff'ffff);

@@ -28,7 +28,7 @@ std::string error_of(std::span<const std::byte> data) {
 
 // Same bytes as in the header's comment, from which another implementation can be written.
 TEST(PrivateData, BytesAreAsDocumented) {
-  const std::vector<std::uint8_t> expected = {'S',  'L',  'c',  'm',  6,    0,    4,   0xef,
+  const std::vector<std::uint8_t> expected = {'S',  'L',  'c',  'm',  7,    0,    4,   0xef,
                                               0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01};
   const std::vector<std::byte> bytes = encode(kIntroduction);
   ASSERT_EQ(bytes.size(), expected.size());
@@ -53,7 +53,7 @@ TEST(PrivateData, WhatIsNoneIsNamed) {
   };
   EXPECT_THAT(error_of({}), HasSubstr("does not speak this protocol"));
   EXPECT_THAT(error_of(changed(0, 'G')), HasSubstr("does not speak this protocol"));
-  EXPECT_THAT(error_of(changed(5, 1)), HasSubstr("version 262"));
+  EXPECT_THAT(error_of(changed(5, 1)), HasSubstr("version 263"));
   EXPECT_THAT(error_of(changed(6, 0)), HasSubstr("MTU 0"));
   EXPECT_THAT(error_of(changed(6, 6)), HasSubstr("MTU 6"));
   const std::vector<std::byte> bytes = encode(kIntroduction);

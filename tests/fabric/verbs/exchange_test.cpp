@@ -55,8 +55,8 @@ std::vector<Message> one_of_each() {
                   an_address().gid},
           Connect{7, 3, an_address()},
           Accepted{7, an_address()},
-          Disconnect{7, 1},
-          Revoke{3},
+          Disconnect{7, 1, {{{{0x7f0000001000}, 8, {0x1234}}, 13, 1}}},
+          Revoke{3, {{{{0x7f0000001000}, 8, {0x1234}}, 13, 0}}},
           Revoked{3},
           Refused{"why", Refused::kUnknownOwner},
           Allocate{5, 1 << 20, Access::remote_read},
@@ -76,7 +76,7 @@ std::vector<Message> one_of_each() {
           Inherit{7, {{0x7f0000001000}, 8, {0x1234}}},
           Inherited{1},
           TakeOver{},
-          TakenOver{{3, 500}, 1},
+          TakenOver{{3, 500}, 1, 9},
           Leave{},
           Settle{500},
           Noted{},
@@ -85,7 +85,9 @@ std::vector<Message> one_of_each() {
           WriteWords{{{0x7f0000001000}, 1 << 20, {0x1234}}, 256, 1000, std::uint64_t{7} << 32},
           NoteEpoch{{{0x7f0000001000}, 1 << 20, {0x1234}}, 256, 1000, std::uint64_t{7} << 32},
           NoteGrant{{{0x7f0000001000}, 8, {0x1234}}, std::uint64_t{7} << 32, 12},
-          Recall{{{0x7f0000001000}, 8, {0x1234}}, 12},
+          NoteMarks{{{{{0x7f0000001000}, 8, {0x1234}}, 13, 1}}},
+          NoteHeir{{{0x7f0000001000}, 8, {0x1234}}, 12, 2},
+          Recall{{{0x7f0000001000}, 8, {0x1234}}, 12, 3},
           Recalled{2, 12},
           Move{{{0x7f0000001000}, 8, {0x1234}}, 1},
           Resume{7, {{0x7f0000001000}, 8, {0x1234}}, 12},
@@ -95,7 +97,8 @@ std::vector<Message> one_of_each() {
 TEST(Wire, FieldsComeOutAsTheyWentIn) {
   EXPECT_EQ(decoded<Hello>(encode(Hello{"secret"})).token, "secret");
   EXPECT_EQ(decoded<Hello>(encode(Hello{"secret", 12})).switch_id, 12U);
-  const auto taken = decoded<TakenOver>(encode(TakenOver{{3, 500}, 1}));
+  const auto taken = decoded<TakenOver>(encode(TakenOver{{3, 500}, 1, std::uint64_t{7} << 32}));
+  EXPECT_EQ(taken.latest_epoch, std::uint64_t{7} << 32);
   EXPECT_EQ(taken.owners, (std::vector<std::uint16_t>{3, 500}));
   EXPECT_EQ(taken.others, 1U);
   EXPECT_EQ(decoded<Settle>(encode(Settle{500})).owner, 500U);
@@ -115,6 +118,22 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
   EXPECT_EQ(grant.span.address.value, 0x1000U);
   EXPECT_EQ(grant.epoch, 9U);
   EXPECT_EQ(grant.version, 12U);
+  const auto heir = decoded<NoteHeir>(encode(NoteHeir{{{0x1000}, 8, {5}}, 12, 3}));
+  EXPECT_EQ(heir.span.rkey.value, 5U);
+  EXPECT_EQ(heir.version, 12U);
+  EXPECT_EQ(heir.owner, 3U);
+  const std::vector<Mark> marks{{{{0x1000}, 8, {5}}, 13, 1}, {{{0x1100}, 8, {5}}, 15, 0}};
+  for (const std::vector<Mark>& all :
+       {decoded<NoteMarks>(encode(NoteMarks{marks})).marks, decoded<Disconnect>(encode(Disconnect{7, 1, marks})).marks,
+        decoded<Revoke>(encode(Revoke{7, marks})).marks}) {
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[0].word.address.value, 0x1000U);
+    EXPECT_EQ(all[0].version, 13U);
+    EXPECT_EQ(all[0].in_doubt, 1U);
+    EXPECT_EQ(all[1].version, 15U);
+    EXPECT_EQ(all[1].in_doubt, 0U);
+  }
+  EXPECT_EQ(decoded<Recall>(encode(Recall{{{0x1000}, 8, {5}}, 12, 3})).owner, 3U);
   EXPECT_EQ(decoded<Recall>(encode(Recall{{{0x1000}, 8, {5}}, 12})).version, 12U);
   EXPECT_EQ(decoded<Recalled>(encode(Recalled{2, 12})).fate, 2U);
   EXPECT_EQ(decoded<Recalled>(encode(Recalled{2, 12})).version, 12U);
@@ -183,7 +202,7 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
 
 // Same bytes as in the header's comment, from which another implementation can be written.
 TEST(Wire, BytesAreAsDocumented) {
-  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 6, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
+  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 7, 0, 6, 0, 4, 0, 0, 0, 0x34, 0x12, 0, 0};
   const std::vector<std::byte> bytes = encode(Revoke{0x1234});
   ASSERT_EQ(bytes.size(), expected.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -222,7 +241,7 @@ TEST(Wire, WhatIsNoMessageIsNamed) {
     return bytes;
   };
   EXPECT_THAT(error_of(changed(0, 'G')), HasSubstr("does not speak this protocol"));
-  EXPECT_THAT(error_of(changed(4, 7)), HasSubstr("version 7"));
+  EXPECT_THAT(error_of(changed(4, 8)), HasSubstr("version 8"));
   EXPECT_THAT(error_of(changed(6, 99)), HasSubstr("type 99"));
   EXPECT_THAT(error_of(changed(6, 0)), HasSubstr("unknown"));
   EXPECT_THAT(error_of(changed(10, 2)), HasSubstr("announced"));    // 128 KiB and more

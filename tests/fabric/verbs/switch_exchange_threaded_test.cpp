@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <list>
@@ -81,21 +82,32 @@ class LoggedSwitch final : public SwitchControl {
     }
     log_->add("switch: connect " + std::to_string(ends.client_queue_pair) + " to " +
               std::to_string(ends.memory_queue_pair) + ", MTU " + std::to_string(ends.path_mtu));
+    const std::scoped_lock lock(mutex_);
+    if (ends.client_queue_pair == 22) {
+      written_.erase(101);
+    }
     return ends.client_queue_pair;
   }
   void fence(ConnectionId connection) override { log_->add("switch: fence " + std::to_string(connection)); }
-  std::vector<GivenVersion> release(ConnectionId connection) override {
-    std::vector<GivenVersion> given;
+  std::vector<HeldTuple> held(ConnectionId connection) override {
+    ++looks_;
+    const std::scoped_lock lock(mutex_);
+    if (connection == 22 &&
+        !written_.contains(
+            101)) {  // has the latch of tuple 101, and has not written it; a WRITE of tuple 103 is on its way
+      return {{.tuple = 101, .version = 1001, .in_doubt = false}, {.tuple = 103, .version = 1001, .in_doubt = true}};
+    }
+    return {};
+  }
+  void release(ConnectionId connection) override {
     {
       const std::scoped_lock lock(mutex_);
       std::erase_if(holders_, [&](const auto& one) { return one.second == connection; });
-      if (connection == 22) {  // had the latch of tuple 101, and had not written it
+      if (connection == 22) {
         written_.insert(101);
-        given.push_back({.tuple = 101, .version = 1002});
       }
     }
     log_->add("switch: release " + std::to_string(connection));
-    return given;
   }
   void check_tuples(const SwitchedTuples& tuples) override {
     if (tuples.tuple_bytes == 666) {
@@ -106,19 +118,22 @@ class LoggedSwitch final : public SwitchControl {
     log_->add("switch: tuples " + std::to_string(tuples.count));
     return 0;
   }
-  RecoveredTuples recover_tuples(const SwitchedTuples& tuples, std::span<const std::uint64_t> words) override {
-    std::string all;
-    for (const std::uint64_t word : words) {
-      all += " " + std::to_string(word);
-    }
-    log_->add("switch: recovers " + std::to_string(tuples.count) + ":" + all);
+  RecoveredTuples recover_tuples(const SwitchedTuples& tuples, std::uint64_t latest) override {
+    log_->add("switch: recovers " + std::to_string(tuples.count) + " above " + std::to_string(latest));
     return {.first = 100, .version = 1000};
   }
   void unlatch(std::uint32_t tuple) override { log_->add("switch: unlatch " + std::to_string(tuple)); }
   void remove_tuples(std::uint32_t first) override { log_->add("switch: no tuples " + std::to_string(first)); }
+  bool in_doubt(std::uint32_t tuple) override {
+    const std::scoped_lock lock(mutex_);
+    return !written_.contains(tuple) && !holders_.contains(tuple);
+  }
   bool inherit(ConnectionId to, std::uint32_t tuple) override {
     if (tuple < 100) {
       return tuple == 1;
+    }
+    if (to == 33) {
+      throw std::invalid_argument("connection 33 is fenced");
     }
     const std::scoped_lock lock(mutex_);
     if (written_.contains(tuple) || !holders_.emplace(tuple, to).second) {
@@ -131,6 +146,8 @@ class LoggedSwitch final : public SwitchControl {
     const std::scoped_lock lock(mutex_);
     return written_.contains(tuple) ? 1002 : 1001;
   }
+  // Calls of held().
+  [[nodiscard]] int looks() const { return looks_; }
   // Who has its latch has written the tuple.
   void write(std::uint32_t tuple) {
     const std::scoped_lock lock(mutex_);
@@ -139,11 +156,15 @@ class LoggedSwitch final : public SwitchControl {
   }
 
  private:
+  std::atomic<int> looks_{0};
   std::mutex mutex_;
   std::map<std::uint32_t, ConnectionId> holders_;  // of recovered tuples
   std::set<std::uint32_t> written_;
   Log* log_;
 };
+
+// Of shared memory. The word of its second tuple is odd: the tuple is in doubt.
+constexpr RemoteSpan kDoubtful{{0x8400}, 768, {11}};
 
 // Answers as a memory server does, for one client after the other.
 class PlayedServer {
@@ -159,6 +180,16 @@ class PlayedServer {
     }
   }
   [[nodiscard]] std::string address() const { return at_.to_string(); }
+  // It ends no queue pair meanwhile.
+  void stand_still() {
+    const std::scoped_lock lock(mutex_);
+    stands_still_ = true;
+  }
+  void go_on() {
+    const std::scoped_lock lock(mutex_);
+    stands_still_ = false;
+    goes_on_.notify_all();
+  }
 
  private:
   void run() {
@@ -210,11 +241,17 @@ class PlayedServer {
       return exchange::Placed{};
     }
     if (const auto* const disconnect = std::get_if<exchange::Disconnect>(&message)) {
+      {
+        std::unique_lock lock(mutex_);
+        goes_on_.wait(lock, [&] { return !stands_still_; });
+      }
       log_->add(disconnect->confirm != 0 ? "server: end" : "server: forget");
+      note(disconnect->marks);
       return disconnect->confirm != 0 ? std::optional<exchange::Message>(exchange::Revoked{}) : std::nullopt;
     }
     if (const auto* const revoke = std::get_if<exchange::Revoke>(&message)) {
       log_->add("server: revoke " + std::to_string(revoke->owner));
+      note(revoke->marks);
       return revoke->owner == 9 ? exchange::Message(exchange::Refused{"owner 9 has never connected here"})
                                 : exchange::Message(exchange::Revoked{revoke->owner});
     }
@@ -227,7 +264,7 @@ class PlayedServer {
     }
     if (std::holds_alternative<exchange::TakeOver>(message)) {
       log_->add("server: take over");
-      return exchange::TakenOver{{7, 8}, 0};
+      return exchange::TakenOver{{7, 8}, 0, 5};
     }
     if (const auto* const read = std::get_if<exchange::ReadWords>(&message)) {
       if (read->stride % 8 != 0) {
@@ -235,8 +272,9 @@ class PlayedServer {
       }
       log_->add("server: words");
       exchange::Words words;
+      const bool has_doubts = read->span.address.value == kDoubtful.address.value;
       for (std::uint64_t i = 0; i < read->count; ++i) {
-        words.words.push_back(i == 1 ? 6 : 4);
+        words.words.push_back(i != 1 ? 4 : has_doubts ? 5 : 6);
       }
       return words;
     }
@@ -254,10 +292,25 @@ class PlayedServer {
       log_->add("server: notes grant of " + std::to_string(grant->version));
       return exchange::Noted{};
     }
+    if (const auto* const marks = std::get_if<exchange::NoteMarks>(&message)) {
+      note(marks->marks);
+      return exchange::Noted{};
+    }
+    if (const auto* const heir = std::get_if<exchange::NoteHeir>(&message)) {
+      const std::uint64_t tuple = (heir->span.address.value - 0x8000) / 256;
+      const std::scoped_lock lock(mutex_);
+      fates_[{tuple, heir->version}] = {Fate::unknown, heir->owner};
+      log_->add("server: version " + std::to_string(heir->version) + " of " + std::to_string(tuple) + " is owner " +
+                std::to_string(heir->owner) + "'s");
+      return exchange::Noted{};
+    }
     if (const auto* const asked = std::get_if<exchange::Recall>(&message)) {
       // What became of versions of switches before is the server's to say.
       const Fate fate = asked->version == 102 ? Fate::happened : asked->version == 104 ? Fate::lost : Fate::undecided;
-      return exchange::Recalled{static_cast<std::uint8_t>(fate), asked->version};
+      const std::scoped_lock lock(mutex_);
+      const auto noted = fates_.find({(asked->span.address.value - 0x8000) / 256, asked->version});
+      const bool is_told = noted != fates_.end() && noted->second.heir != asked->owner;
+      return exchange::Recalled{static_cast<std::uint8_t>(is_told ? noted->second.fate : fate), asked->version};
     }
     if (const auto* const settle = std::get_if<exchange::Settle>(&message)) {
       log_->add("server: settled " + std::to_string(settle->owner));
@@ -266,7 +319,24 @@ class PlayedServer {
     return exchange::Refused{"not played"};
   }
 
+  void note(const std::vector<exchange::Mark>& marks) {
+    const std::scoped_lock lock(mutex_);
+    for (const exchange::Mark& mark : marks) {
+      const std::uint64_t tuple = (mark.word.address.value - 0x8000) / 256;
+      if (mark.in_doubt != 0) {
+        log_->add("server: the word of " + std::to_string(tuple) + " is " + std::to_string(mark.version));
+      } else {
+        fates_[{tuple, mark.version + 1}] = {Fate::lost, 0};
+        log_->add("server: version " + std::to_string(mark.version + 1) + " of " + std::to_string(tuple) + " is lost");
+      }
+    }
+  }
+
   Log* log_;
+  std::mutex mutex_;
+  std::condition_variable goes_on_;
+  bool stands_still_ = false;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Decided> fates_;
   HostAndPort at_{"127.0.0.1", 0};
   FileDescriptor listening_;
   std::list<std::thread> clients_;  // of `thread_`, until it has ended
@@ -333,7 +403,7 @@ TEST_F(SwitchExchangeThreads, TuplesOfSharedMemoryWaitForWhoWasCutOffAndTheirWri
   EXPECT_EQ(refusal(first, exchange::Settle{7}), "taken");
   // Notes come before what they are notes of.
   EXPECT_THAT(log_.first(15),
-              ElementsAre("server: take over", "server: words", "switch: recovers 4: 4 6 4 4",
+              ElementsAre("server: take over", "server: words", "switch: recovers 4 above 6",
                           "server: notes epoch 1000", "server: connect", "switch: connect 17 to 77, MTU 1024",
                           "server: connect", "switch: connect 18 to 77, MTU 1024", "server: notes grant of 6",
                           "switch: latch of 100", "server: notes grant of 6", "switch: latch of 101",
@@ -398,12 +468,149 @@ TEST_F(SwitchExchangeThreads, AClientThatIsCutOffFromASwitchThatLivesOnIsToldWha
   EXPECT_THAT(refusal(other, exchange::Resume{1, tuple_of(2), 1001}), HasSubstr("has not ended yet"));
 }
 
+// The server must know what the next switch is to tell, as soon as the connection has ended.
+TEST_F(SwitchExchangeThreads, TheServerNotesWhatAClientThatEndsHasLeft) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_EQ(refusal(client, exchange::KeepVersions{kShared, 4, 200, 256}), "taken");
+  const auto left = [](const char* ended) {
+    return ElementsAre(ended, "server: version 1002 of 1 is lost", "server: the word of 3 is 1001",
+                       "switch: release 22");
+  };
+  {
+    Conversation dies(at(), kPatience);
+    greet(dies);
+    static_cast<void>(dies.ask(exchange::Connect{1, 8, address_of(3, 22)}));
+  }
+  const auto all = log_.first_with("switch: release 22");
+  ASSERT_GE(all.size(), 4U);
+  EXPECT_THAT(std::vector(all.end() - 4, all.end()), left("server: end"));
+
+  // A client that connects again, and one whose owner is revoked.
+  static_cast<void>(client.ask(exchange::Connect{1, 8, address_of(3, 22)}));
+  static_cast<void>(client.ask(exchange::Connect{1, 8, address_of(3, 23)}));
+  const auto again = log_.first(all.size() + 9);
+  EXPECT_THAT(std::vector(again.begin() + static_cast<std::ptrdiff_t>(all.size()) + 2, again.end()),
+              ElementsAre("switch: fence 22", "server: place", "server: connect", "server: version 1002 of 1 is lost",
+                          "server: the word of 3 is 1001", "switch: release 22", "switch: connect 23 to 77, MTU 1024"));
+  static_cast<void>(client.ask(exchange::Connect{2, 6, address_of(3, 22)}));
+  EXPECT_EQ(refusal(client, exchange::Revoke{6}), "taken");
+  const auto revoked = log_.first(again.size() + 8);
+  EXPECT_THAT(std::vector(revoked.end() - 4, revoked.end()), left("server: revoke 6"));
+}
+
+// A mark that comes later would undo what an heir has written meanwhile.
+TEST_F(SwitchExchangeThreads, OnlyOneEndsAConnectionAtATime) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_EQ(refusal(client, exchange::KeepVersions{kShared, 4, 200, 256}), "taken");
+  server_.stand_still();
+  {
+    Conversation dies(at(), kPatience);
+    greet(dies);
+    static_cast<void>(dies.ask(exchange::Connect{1, 8, address_of(3, 22)}));
+  }
+  while (switch_.looks() == 0) {
+    std::this_thread::yield();
+  }
+  std::thread revokes([&] { EXPECT_EQ(refusal(client, exchange::Revoke{8}), "taken"); });
+  // One that does not wait would look at once.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  while (switch_.looks() == 1 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(switch_.looks(), 1);
+  server_.go_on();
+  revokes.join();
+  const auto all = log_.first_with("switch: release 22");
+  EXPECT_EQ(std::ranges::count(all, "server: the word of 3 is 1001"), 1);
+}
+
+// Others are told that the WRITE is made again, so nobody may use the tuple as if it never were.
+TEST_F(SwitchExchangeThreads, ATupleWhoseGrantIsNotedStaysLatchedIfItsHolderIsEnded) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_EQ(refusal(client, exchange::KeepVersions{kShared, 2, 200, 256}), "taken");
+  static_cast<void>(client.ask(exchange::Connect{1, 7, address_of(2, 33)}));
+  static_cast<void>(client.ask(exchange::Connect{2, 7, address_of(2, 34)}));
+  EXPECT_THAT(refusal(client, exchange::Resume{1, tuple_of(0), 4}), HasSubstr("connection 33 is fenced"));
+  EXPECT_EQ(refusal(client, exchange::Settle{7}), "taken");
+  EXPECT_EQ(refusal(client, exchange::Settle{8}), "taken");
+  const auto all = log_.first_with("switch: unlatch 101");
+  EXPECT_EQ(all.at(all.size() - 2), "server: 1 words from 1 on are 1000");
+  EXPECT_EQ(std::ranges::count(all, "switch: unlatch 100"), 0);
+  const auto again = client.ask(exchange::Resume{2, tuple_of(0), 4});
+  EXPECT_EQ(std::get<exchange::Resumed>(again).resumption, kGranted);
+}
+
+TEST_F(SwitchExchangeThreads, WhoseTupleWasInheritedIsNotToldThatItsWriteHasHappened) {
+  Conversation client(at(), kPatience);
+  Conversation heir(at(), kPatience);
+  greet(client);
+  greet(heir);
+  EXPECT_EQ(refusal(client, exchange::KeepVersions{kShared, 4, 200, 256}), "taken");
+  static_cast<void>(client.ask(exchange::Connect{1, 7, address_of(2, 17)}));
+  static_cast<void>(heir.ask(exchange::Connect{1, 8, address_of(3, 18)}));
+  static_cast<void>(heir.ask(exchange::Connect{2, 0, address_of(3, 19)}));
+  const auto inherits = [&](std::uint64_t tuple) {
+    return std::get<exchange::Inherited>(heir.ask(exchange::Inherit{1, tuple_of(tuple)})).done != 0;
+  };
+  EXPECT_FALSE(inherits(0)) << "it may be made again";
+  EXPECT_EQ(refusal(client, exchange::Settle{7}), "taken");
+  EXPECT_EQ(refusal(heir, exchange::Settle{8}), "taken");
+  EXPECT_THAT(refusal(heir, exchange::Inherit{2, tuple_of(0)}), HasSubstr("must have a RemoteOptions::owner"));
+  EXPECT_TRUE(inherits(0));
+  EXPECT_FALSE(inherits(0)) << "the heir has it";
+  const auto all = log_.first_with("switch: latch of 100");
+  EXPECT_EQ(all.at(all.size() - 2), "server: version 1002 of 0 is owner 8's");
+  switch_.write(100);
+  EXPECT_THAT(refusal(client, exchange::Resume{1, tuple_of(0), 1001}), HasSubstr("another owner has inherited"));
+  EXPECT_EQ(resumed(heir, 0, 1001), kHappened);
+}
+
+// The switch before has left it so. Only an heir, or whose WRITE was in doubt, may have it.
+TEST_F(SwitchExchangeThreads, ATupleInDoubtStaysLatchedAtTheNextSwitch) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_EQ(refusal(client, exchange::KeepVersions{kDoubtful, 3, 200, 256}), "taken");
+  static_cast<void>(client.ask(exchange::Connect{1, 7, address_of(2, 17)}));
+  EXPECT_EQ(refusal(client, exchange::Settle{7}), "taken");
+  Conversation other(at(), kPatience);
+  greet(other);
+  static_cast<void>(other.ask(exchange::Connect{1, 8, address_of(3, 18)}));
+  EXPECT_EQ(refusal(other, exchange::Settle{8}), "taken");
+  const auto all = log_.first_with("switch: unlatch 102");
+  ASSERT_GE(all.size(), 4U);
+  EXPECT_THAT(std::vector(all.end() - 4, all.end()),
+              ElementsAre("server: 1 words from 4 on are 1000", "server: 1 words from 6 on are 1000",
+                          "switch: unlatch 100", "switch: unlatch 102"));
+  constexpr RemoteSpan kInDoubt{{0x8500}, 256, {11}};
+  const auto resumed = other.ask(exchange::Resume{1, kInDoubt, 4});  // the grace is over
+  EXPECT_EQ(std::get<exchange::Resumed>(resumed).resumption, kGranted);
+}
+
+// Its heir may be the only one that knows what was in it.
+TEST_F(SwitchExchangeThreads, ATupleThatWasInDoubtBeforeIsNotMadeAgainOnceItIsInherited) {
+  Conversation client(at(), kPatience);
+  Conversation heir(at(), kPatience);
+  greet(client);
+  greet(heir);
+  EXPECT_EQ(refusal(client, exchange::KeepVersions{kDoubtful, 3, 200, 256}), "taken");
+  static_cast<void>(client.ask(exchange::Connect{1, 7, address_of(2, 17)}));
+  static_cast<void>(heir.ask(exchange::Connect{1, 8, address_of(3, 18)}));
+  EXPECT_EQ(refusal(client, exchange::Settle{7}), "taken");
+  EXPECT_EQ(refusal(heir, exchange::Settle{8}), "taken");
+  constexpr RemoteSpan kInDoubt{{0x8500}, 256, {11}};
+  EXPECT_EQ(std::get<exchange::Inherited>(heir.ask(exchange::Inherit{1, kInDoubt})).done, 1);
+  EXPECT_THAT(refusal(client, exchange::Resume{1, kInDoubt, 4}), HasSubstr("another owner has inherited"));
+}
+
 TEST_F(SwitchExchangeThreads, NoSwitchIsReplacedForTuplesThatThisOneCannotKeep) {
   Conversation client(at(), kPatience);
   greet(client);
   EXPECT_THAT(refusal(client, exchange::KeepVersions{kShared, 4, 666, 256}), HasSubstr("tuple_bytes 666"));
   EXPECT_EQ(refusal(client, exchange::KeepVersions{kShared, 4, 200, 256}), "taken");
-  EXPECT_THAT(log_.first(4), ElementsAre("server: take over", "server: words", "switch: recovers 4: 4 6 4 4",
+  EXPECT_THAT(log_.first(4), ElementsAre("server: take over", "server: words", "switch: recovers 4 above 6",
                                          "server: notes epoch 1000"));
 }
 
@@ -434,9 +641,9 @@ TEST(SwitchExchangeGraceThreads, WhenTheGraceIsOverNobodyIsWaitedFor) {
   static_cast<void>(client.ask(exchange::Hello{}));
   static_cast<void>(client.ask(exchange::KeepVersions{kShared, 2, 200, 256}));
   EXPECT_THAT(log.first(8),
-              ElementsAre("server: take over", "server: words", "switch: recovers 2: 4 6", "server: notes epoch 1000",
-                          "server: settled 0", "server: 2 words from 0 on are 1000", "switch: unlatch 100",
-                          "switch: unlatch 101"));
+              ElementsAre("server: take over", "server: words", "switch: recovers 2 above 6",
+                          "server: notes epoch 1000", "server: settled 0", "server: 2 words from 0 on are 1000",
+                          "switch: unlatch 100", "switch: unlatch 101"));
 }
 
 TEST_F(SwitchExchangeThreads, AClientThatDiesIsFencedPlacedEndedAndReleasedInThisOrder) {
@@ -453,6 +660,42 @@ TEST_F(SwitchExchangeThreads, AClientThatDiesIsFencedPlacedEndedAndReleasedInThi
   EXPECT_THAT(log_.first(9), ElementsAre("server: connect", "switch: connect 17 to 77, MTU 1024", "switch: tuples 16",
                                          "switch: fence 17", "server: place", "server: end", "switch: release 17",
                                          "server: release memory", "switch: no tuples 0"));
+}
+
+// As a machine that is moved, or swaps.
+TEST(SwitchExchangeSilenceThreads, AClientIsReleasedAlsoIfTheServerConfirmsItsEndLate) {
+  Log log;
+  PlayedServer server(log);
+  LoggedSwitch device(log);
+  std::optional<SwitchExchange> exchange(
+      std::in_place, device,
+      SwitchExchangeOptions{.any_port = true, .memory = server.address(), .silence = std::chrono::milliseconds(20)});
+  const auto connect = [&](std::uint32_t queue_pair) {
+    auto client = std::make_unique<Conversation>(HostAndPort::parse(exchange->address(), 0), kPatience);
+    static_cast<void>(client->ask(exchange::Hello{}));
+    static_cast<void>(client->ask(exchange::Connect{1, 0, address_of(2, queue_pair)}));
+    return client;
+  };
+  const auto wait_for_problem = [&] {
+    while (exchange->problem().empty()) {
+      std::this_thread::yield();
+    }
+  };
+  auto first = connect(17);
+  server.stand_still();
+  first.reset();
+  wait_for_problem();
+  EXPECT_THAT(exchange->problem(), HasSubstr("has not answered for 20 ms"));
+  server.go_on();
+  EXPECT_THAT(log.first_with("switch: release 17"),
+              ElementsAre("server: connect", "switch: connect 17 to 77, MTU 1024", "switch: fence 17", "server: place",
+                          "server: end", "switch: release 17"));
+  // A switch that ends waits for nobody.
+  const auto second = connect(18);
+  server.stand_still();
+  exchange.reset();
+  EXPECT_EQ(log.first_with("switch: fence 18").back(), "server: place");
+  server.go_on();
 }
 
 // All that the switch has acknowledged to the owner is placed before its queue pairs end, whoever asks.

@@ -491,7 +491,10 @@ void run(const std::vector<std::string>& arguments) {
     doubt(arguments, fabric);
     return;
   }
-  Place place(fabric, arguments.at(1));
+  // An heir of shared memory must have an owner.
+  const bool has_owner = command == "repair" && arguments.size() > 2;
+  Place place(fabric, arguments.at(1),
+              has_owner ? static_cast<std::uint16_t>(std::stoul(arguments.at(2))) : std::uint16_t{0});
   if (command == "move") {
     place.connect();
     move_tuples(place, std::stoull(arguments.at(2)), std::stoull(arguments.at(3)));

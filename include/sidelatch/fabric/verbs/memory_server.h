@@ -139,8 +139,11 @@ class RemoteNode final : public Node {
   void keep_versions(const RemoteSpan& memory, std::uint64_t count, std::uint64_t tuple_bytes,
                      std::uint64_t slot_bytes);
   /// A client has ended while its WRITE of this tuple was on its way: the tuple may be torn, and stays latched.
-  /// `queue_pair` gets the latch; it must READ and WRITE the tuple. False: the tuple is not in doubt. Throws
-  /// std::logic_error if `queue_pair` does not pass the switch, and FabricError.
+  /// `queue_pair` gets the latch; it must READ and WRITE the tuple. False: the tuple is not in doubt. In memory that
+  /// the server shares, resume() of that WRITE throws from then on for all owners but this one: who inherits a tuple
+  /// that its own owner has left in doubt must not resume() the WRITE of before. Throws std::logic_error if
+  /// `queue_pair` does not pass the switch, std::runtime_error for a tuple of memory that the server shares and a node
+  /// without RemoteOptions::owner, and FabricError.
   [[nodiscard]] bool inherit(QueuePair& queue_pair, const RemoteSpan& tuple);
 
   /// If the switch caches versions (p4/switch_cached.p4): the tuple becomes hot, or cold. Nobody needs to ask for that,
@@ -152,9 +155,11 @@ class RemoteNode final : public Node {
 
   /// The switch has ended or restarted, and this client's WRITE of the tuple has no answer. `version`: of the tuple
   /// when it was latched, GuardBase::version(). If granted, `queue_pair` has the latch; it must READ and WRITE the
-  /// tuple, which may be torn. If that WRITE has no answer, either, ask of the same version again, and not of the one
-  /// that the tuple had then. The answer is right whatever number of switches has ended since, up to 16. Throws as
-  /// inherit(), and std::runtime_error if the switch has not recovered the tuple, or there were more.
+  /// tuple, which may be torn. RemoteOptions::owner is that of the WRITE. If that WRITE has no answer, either, ask of
+  /// the same version again, and not of the one that the tuple had then. The answer is right whatever number of
+  /// switches has ended since, up to 16. Throws as inherit(), and std::runtime_error if the switch has not recovered
+  /// the tuple, there were more, or another client has inherited the tuple meanwhile: nobody knows whether it has found
+  /// the WRITE there. Read the tuple then; if it is in doubt again, inherit() it.
   [[nodiscard]] Resumption resume(QueuePair& queue_pair, const RemoteSpan& tuple, std::uint64_t version);
   /// After the last resume(): others need not wait for RemoteOptions::owner any more.
   void settled();

@@ -13,8 +13,8 @@
 //
 // A client that ends, or dies, or whose machine is gone: its connections are fenced at the switch, what the memory
 // node's NIC has acknowledged is placed, the memory node ends the queue pairs, and the switch releases what they held.
-// In this order; switchsync/optimistic_switch.h says why. Other clients go on meanwhile. If the memory server does not
-// confirm the end, the connections stay fenced and their latches held: problem() tells.
+// In this order; switchsync/optimistic_switch.h says why. Other clients go on meanwhile. While the memory server is
+// silent, or if it refuses, the connections stay fenced and their latches held: problem() tells.
 //
 // If this object ends, so do all connections through it, at the memory node.
 //
@@ -62,10 +62,11 @@ struct SwitchedTuples {
   std::uint64_t slot_bytes = 0;
 };
 
-/// A version that a tuple has without a WRITE.
-struct GivenVersion {
+/// A tuple that a fenced connection holds.
+struct HeldTuple {
   std::uint32_t tuple = 0;
-  std::uint64_t version = 0;
+  std::uint64_t version = 0;  ///< at the switch: odd
+  bool in_doubt = false;      ///< a WRITE was on its way. Else release() gives the tuple the next version without one
 };
 
 /// Tuples whose memory was used before.
@@ -116,19 +117,24 @@ class SwitchControl {
   virtual ConnectionId connect(const SwitchedEnds& ends) = 0;
   /// Nothing of the connection passes any more.
   virtual void fence(ConnectionId connection) = 0;
-  /// Its queue pair at the other end has ended. Returns the tuples that it held and had not written.
-  virtual std::vector<GivenVersion> release(ConnectionId connection) = 0;
+  /// The tuples that a fenced connection holds.
+  virtual std::vector<HeldTuple> held(ConnectionId connection) = 0;
+  /// Its queue pair at the other end has ended. What held() says becomes of its tuples, and the switch forgets it.
+  virtual void release(ConnectionId connection) = 0;
   /// Returns the number of the first tuple; the others follow.
   virtual std::uint32_t add_tuples(const SwitchedTuples& tuples) = 0;
   /// Throws what add_tuples() would throw, and changes nothing.
   virtual void check_tuples(const SwitchedTuples& tuples);
-  /// The same for memory that was used before, with these first words. All tuples are latched, and nobody holds them,
-  /// until inherit() or unlatch(). This implementation throws std::logic_error.
-  virtual RecoveredTuples recover_tuples(const SwitchedTuples& tuples, std::span<const std::uint64_t> words);
+  /// The same for memory that was used before, where no version above `latest` was ever seen: the tuples' are of a
+  /// later epoch. All tuples are latched, and nobody holds them, until inherit() or unlatch(). This implementation
+  /// throws std::logic_error.
+  virtual RecoveredTuples recover_tuples(const SwitchedTuples& tuples, std::uint64_t latest);
   /// A tuple of recover_tuples() that nobody has inherited gets its version.
   virtual void unlatch(std::uint32_t tuple);
   /// The memory has ended at the memory node.
   virtual void remove_tuples(std::uint32_t first) = 0;
+  /// Whether the tuple is latched, and nobody holds it. This implementation returns false.
+  virtual bool in_doubt(std::uint32_t tuple);
   /// The connection gets the latch of the tuple, if it is in doubt; false: it is not.
   virtual bool inherit(ConnectionId to, std::uint32_t tuple) = 0;
   /// Of a tuple of recover_tuples(), at the switch; odd if it is latched. This implementation throws std::logic_error.
@@ -156,6 +162,9 @@ struct SwitchExchangeOptions {
   RemoteSpan words{};                ///< what clients find as region "words"
   /// How long clients that another switch has cut off are waited for, before others may use the tuples.
   std::chrono::milliseconds grace{10'000};
+  /// A memory server that is silent for longer makes a problem(), and what clients have asked waits for it. Recovery
+  /// and resume() fail after ten seconds.
+  std::chrono::milliseconds silence{10'000};
   /// For tests: called at each of kRecoverySteps, in the thread that takes it, and may end the process.
   std::function<void(std::string_view)> at_recovery_step = {};
 };
@@ -179,7 +188,7 @@ class SwitchExchange {
   [[nodiscard]] std::string address() const;
   /// The number of clients connected now.
   [[nodiscard]] std::uint32_t clients() const noexcept;
-  /// The latest failure to end a client; empty if there was none.
+  /// The latest failure to end a client, or silence of the memory server; empty if there was none.
   [[nodiscard]] std::string problem() const;
 
  private:
