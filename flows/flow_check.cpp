@@ -89,6 +89,15 @@ void FlowSwitch::check(const Flow& flow, std::size_t known_producers, std::size_
   if (flow.poll_interval <= std::chrono::nanoseconds(0)) {
     throw std::invalid_argument(fmt::format("poll_interval {} ns: 1 at least", flow.poll_interval.count()));
   }
+  // The program's clock has 32 bits of microseconds, and a thread must look at it more often than it wraps.
+  constexpr std::chrono::nanoseconds kLongestInterval = std::chrono::minutes(10);
+  for (const auto& [name, interval] :
+       {std::pair{"poll_interval", flow.poll_interval}, std::pair{"idle_interval", flow.idle_interval}}) {
+    if (interval > kLongestInterval) {
+      throw std::invalid_argument(
+          fmt::format("{} {} ns: {} at most", name, interval.count(), kLongestInterval.count()));
+    }
+  }
   if (flow.time_out < std::chrono::microseconds(0) || flow.time_out.count() > kLongestTimeOut) {
     throw std::invalid_argument(fmt::format("time_out {} us: 0 to {}", flow.time_out.count(), kLongestTimeOut));
   }

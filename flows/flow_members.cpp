@@ -102,6 +102,7 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
     const std::size_t producer = first + (running.flow.kind == FlowKind::shuffle ? i : 0);
     add_member(thread, producer, running.producers[producer]);
     thread.arguments[kThreadProducers] = thread.members.size();
+    look_anew(thread);  // it may be at any place of its round
   }
   link_threads(running);
   tell_joined(running, first);
@@ -111,18 +112,17 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
 // The consumers may have died: the producers were told, and those that join, from number `first` on, must be, too.
 void FlowSwitch::tell_joined(const Running& running, std::size_t first) {
   const auto phase_of = [&](const Thread& thread) { return get("phases", thread.number); };
-  const auto let_tell = [&](const Thread& thread) {
-    set_own("misses", thread.own, 0);  // once more around, past those that know
+  const auto tell_again = [&](const Thread& thread) {
     if (phase_of(thread) == kDead) {
-      set("retries", thread.number, 0);
-      set("phases", thread.number, kTell);
-      set_timer(running, thread.number, running.bytes_per_second);
+      let_tell(running, thread);
+    } else {
+      look_anew(thread);
     }
   };
   const bool is_shuffle = running.flow.kind == FlowKind::shuffle;
   for (const Thread& thread : running.threads) {
     if (phase_of(thread) == kTell || (is_shuffle && phase_of(thread) == kDead)) {
-      let_tell(thread);
+      tell_again(thread);
     }
   }
   // Of a balanced flow the last thread told all that were there. If it was another one that went last, it has left, and
@@ -131,15 +131,33 @@ void FlowSwitch::tell_joined(const Running& running, std::size_t first) {
       std::ranges::find(running.threads, kTell, phase_of) != running.threads.end()) {
     return;
   }
-  const auto before = std::span(running.producers).first(first);
-  const auto gone = [&](const Member& member) { return member.is_there ? get("gone", member.number) : kProducerEnded; };
-  const bool were_told =
-      std::ranges::none_of(before, [&](const Member& member) { return gone(member) == 0; }) &&
-      std::ranges::any_of(before, [&](const Member& member) { return gone(member) == kProducerLost; });
   const auto dead = std::ranges::find(running.threads, kDead, phase_of);
-  if (were_told && dead != running.threads.end()) {
-    let_tell(*dead);  // one alone: it takes each producer, whoever has it
+  if (were_told(running, first) && dead != running.threads.end()) {
+    let_tell(running, *dead);  // one alone: it takes each producer, whoever has it
   }
+}
+
+// Of a balanced flow that nobody consumes: whether the producers before number `end` know that.
+bool FlowSwitch::were_told(const Running& running, std::size_t end) const {
+  const auto gone = [&](const Member& member) { return member.is_there ? get("gone", member.number) : kProducerEnded; };
+  const auto producers = std::span(running.producers).first(end);
+  return std::ranges::none_of(producers, [&](const Member& member) { return gone(member) == 0; }) &&
+         std::ranges::any_of(producers, [&](const Member& member) { return gone(member) == kProducerLost; });
+}
+
+// It tells its producers that nobody has their items any more, past those that know.
+void FlowSwitch::let_tell(const Running& running, const Thread& thread) {
+  look_anew(thread);
+  set("retries", thread.number, 0);
+  let_ask(running, thread.number);
+  set("phases", thread.number, kTell);
+  set_timer(running, thread.number, running.bytes_per_second);
+}
+
+// It goes around all its producers once more before it says that it has met them all.
+void FlowSwitch::look_anew(const Thread& thread) {
+  set_own("misses", thread.own, 0);
+  set_own("ends", thread.own, 0);
 }
 
 void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRing& ring) {
@@ -180,6 +198,7 @@ void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRi
   for (const Thread& thread : running.threads) {
     if (std::ranges::find(thread.producers, producer) != thread.producers.end()) {
       set("marks", thread.number, get("marks", thread.number) & ~kLost);
+      look_anew(thread);
     }
   }
 }
@@ -191,6 +210,13 @@ std::size_t FlowSwitch::join_consumer(FlowId flow, const FlowRing& ring) {
         "join_consumer: flow {} does not balance: the consumers of a shuffle follow from its keys, and a new "
         "consumer of a replicated flow would lack what came before",
         flow));
+  }
+  const bool tells =
+      std::ranges::any_of(running.threads, [&](const Thread& thread) { return get("phases", thread.number) == kTell; });
+  if (tells || (get_own("living", running.threads.front().own) == 0 && were_told(running, running.producers.size()))) {
+    throw std::invalid_argument(
+        fmt::format("join_consumer: flow {} has lost its last consumer, and its producers {}: start another", flow,
+                    tells ? "are being told" : "were told"));
   }
   check_joining(running, {}, {ring});
   running.flow.consumers.push_back(ring);
@@ -269,6 +295,21 @@ void FlowSwitch::close(FlowId flow) {
     thread.arguments[kThreadIsOpen] = 0;
     tell(thread);
   }
+  // All consumers may have left: as long as the flow was open, another one could join.
+  const auto phase_of = [&](const Thread& thread) { return get("phases", thread.number); };
+  const auto left = std::ranges::find(running.threads, kDone, phase_of);
+  if (running.flow.kind != FlowKind::balance || get_own("living", running.threads.front().own) != 0 ||
+      left == running.threads.end() || std::ranges::find(running.threads, kTell, phase_of) != running.threads.end()) {
+    return;
+  }
+  const bool have_all_ended = std::ranges::all_of(running.producers, [&](const Member& member) {
+    return !member.is_there || get("gone", member.number) == kProducerEnded;
+  });
+  if (have_all_ended) {
+    left->leaves = false;  // it has had the end of all
+  } else {
+    let_tell(running, *left);
+  }
 }
 
 // Beside those that are there.
@@ -287,7 +328,8 @@ void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRin
   }
   all.consumers.clear();
   for (std::size_t c = 0; c < running.flow.consumers.size(); ++c) {
-    const bool is_there = running.flow.kind != FlowKind::balance || !running.threads[c].leaves;
+    const bool is_there = running.flow.kind != FlowKind::balance ||
+                          (!running.threads[c].leaves && get("phases", running.threads[c].number) != kDead);
     if (is_there) {
       all.consumers.push_back(running.flow.consumers[c]);
     }

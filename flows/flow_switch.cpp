@@ -278,6 +278,7 @@ void FlowSwitch::install_thread(Running& running, std::size_t first, std::size_t
   set("consumer_psns", number, flow.consumers[first].end.psn);
   set("heads", number, flow.first_count);
   set("tails", number, flow.first_count);
+  set("begun", number, microseconds());  // nothing holds the first batch back
   set_own("living", thread.own, 1);
   const std::size_t step = flow.kind == FlowKind::shuffle ? flow.consumers.size() : 1;
   for (std::size_t p = flow.kind == FlowKind::shuffle ? first : 0; p < running.producers.size(); p += step) {
@@ -341,6 +342,14 @@ p4::MulticastMember FlowSwitch::install_consumer(Running& running, std::size_t c
       {p4::address_number(ring.mac), p4::address_number(ring.ip), ring.queue_pair, ring.rkey,
        ring.address - running.flow.consumers[first].address, own_bit});
   return {.rid = rid, .port = ring.port};
+}
+
+// As the program counts them. They wrap: a time that is not of the last half hour seems to be to come.
+std::uint32_t FlowSwitch::microseconds() const { return static_cast<std::uint32_t>(device_->time() / 1000); }
+
+// What the thread has asked for is asked again at once.
+void FlowSwitch::let_ask(const Running& running, std::uint16_t thread) {
+  set("sent", thread, microseconds() - static_cast<std::uint32_t>(running.flow.time_out.count()));
 }
 
 // At the place of one that has left, or behind the others.

@@ -4,7 +4,8 @@
 // is delivered twice: where the first switch stopped between a consumer's head and the producer's tail, the tail
 // follows from there. Each thread has one batch at a time, and a producer is read by one thread at a time, so only the
 // tail of a consumer's latest batch may be missing, and that of one producer that was silent then. If a flow is
-// replicated all consumers had the data before the first head was written; those who lack the head get it.
+// replicated all consumers had the data before the first head was written; those who lack the head get it, but for
+// those that were given up before.
 #include "flows/flow_program.h"
 
 #include <fmt/format.h>
@@ -33,19 +34,55 @@ void check_states(const char* name, const std::vector<FlowRing>& rings, const st
   }
 }
 
+bool is_in(const std::vector<bool>& some, std::size_t i) { return i < some.size() && some[i]; }
+
+// Of the copies from number `first` on, the one that has most. Those that were given up may lack what the others have
+// read long ago.
+std::size_t latest_of(const std::vector<RingState>& consumers, std::size_t first, std::size_t copies,
+                      const std::vector<bool>& lost) {
+  std::size_t latest = first;
+  for (std::size_t c = first; c < first + copies; ++c) {
+    const bool is_later = beyond(consumers[c].head, consumers[latest].head) <= kCount / 2;
+    if (!is_in(lost, c) && (is_in(lost, latest) || is_later)) {
+      latest = c;
+    }
+  }
+  return latest;
+}
+
+// The next batch comes when all have the one before.
+void check_copies(const Flow& flow, const std::vector<RingState>& consumers, const FlowState& before) {
+  if (std::ranges::count(before.lost_consumers, true) >= static_cast<std::ptrdiff_t>(consumers.size())) {
+    throw std::invalid_argument("take_over: all consumers were given up: start another flow");
+  }
+  const std::size_t latest = latest_of(consumers, 0, consumers.size(), before.lost_consumers);
+  for (std::size_t c = 0; c < consumers.size(); ++c) {
+    const std::uint32_t behind = beyond(consumers[latest].head, consumers[c].head);
+    if (!is_in(before.lost_consumers, c) && behind > flow.consumers[c].shape.slots) {
+      throw std::invalid_argument(
+          fmt::format("take_over: consumers[{}] has {} items less than consumers[{}], more than a batch: it was given "
+                      "up, so say so in before.lost_consumers",
+                      c, behind, latest));
+    }
+  }
+}
+
 }  // namespace
 
 FlowSwitch::FlowId FlowSwitch::take_over(const Flow& flow, const std::vector<RingState>& producers,
-                                         const std::vector<RingState>& consumers, bool is_broken) {
+                                         const std::vector<RingState>& consumers, const FlowState& before) {
   check_states("producers", flow.producers, producers);
   check_states("consumers", flow.consumers, consumers);
+  if (flow.kind == FlowKind::replicate) {
+    check_copies(flow, consumers, before);
+  }
   const FlowId id = start(flow);
-  resume(flows_.back(), producers, consumers, is_broken);
+  resume(flows_.back(), producers, consumers, before);
   return id;
 }
 
 void FlowSwitch::resume(Running& running, const std::vector<RingState>& producers,
-                        const std::vector<RingState>& consumers, bool is_broken) {
+                        const std::vector<RingState>& consumers, const FlowState& before) {
   std::vector<std::uint32_t> taken;
   taken.reserve(producers.size());
   for (const RingState& state : producers) {
@@ -62,7 +99,10 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
     note(state.last_producer, state.last_tail);
     note(state.silent_producer, state.silent_tail);
   }
-  bool is_one_lost = is_broken;
+  for (std::size_t p = 0; p < std::min(producers.size(), before.taken.size()); ++p) {
+    note(static_cast<std::uint32_t>(p + 1), before.taken[p]);
+  }
+  bool is_one_lost = before.is_broken;
   for (std::size_t p = 0; p < producers.size(); ++p) {
     const std::uint32_t number = running.producers[p].number;
     const std::uint32_t tail = producers[p].tail;
@@ -71,34 +111,36 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
     if ((tail & (kEnded | kBroken)) != 0) {
       set("gone", number, (tail & kBroken) != 0 ? kProducerLost : kProducerEnded);
       is_one_lost = is_one_lost || (tail & kBroken) != 0;
+    } else if (is_in(before.lost_producers, p)) {
+      set("gone", number, kProducerLost);
     }
   }
   const std::size_t copies = running.flow.kind == FlowKind::replicate ? consumers.size() : 1;
   std::vector<std::size_t> latest(running.threads.size());  // of the thread's consumers
   for (std::size_t i = 0; i < running.threads.size(); ++i) {
     const std::uint16_t thread = running.threads[i].number;
-    std::uint32_t head = consumers[i].head & kCount;
     std::uint32_t marks = is_one_lost ? kLost : 0;
-    latest[i] = i * copies;
+    latest[i] = copies == 1 ? i : latest_of(consumers, 0, copies, before.lost_consumers);
+    const std::uint32_t head = consumers[latest[i]].head & kCount;
+    std::uint32_t lost = 0;
+    std::uint32_t fullest = 0;
     bool has_ended = false;
+    bool have_all_the_same = true;
     for (std::size_t c = i * copies; c < (i + 1) * copies; ++c) {
-      const std::uint32_t slots = running.flow.consumers[c].shape.slots;
-      if (beyond(consumers[c].head, head) <= slots) {
-        head = consumers[c].head & kCount;
-        latest[i] = c;
+      if (copies > 1 && is_in(before.lost_consumers, c)) {
+        lost |= std::uint32_t{1} << c;
+        continue;
       }
       has_ended = has_ended || (consumers[c].head & kEnded) != 0;
       marks |= (consumers[c].head & kBroken) != 0 ? kLost : 0;
-    }
-    std::uint32_t fullest = 0;
-    bool have_all_the_same = true;
-    for (std::size_t c = i * copies; c < (i + 1) * copies; ++c) {
       fullest = std::max(fullest, beyond(head, consumers[c].tail));
-      have_all_the_same = have_all_the_same && consumers[c].head == consumers[i * copies].head;
+      have_all_the_same = have_all_the_same && consumers[c].head == consumers[latest[i]].head;
     }
+    set_own("lost", running.threads[i].own, lost);
     set("heads", thread, head);
     set("tails", thread, beyond(head, fullest));
     set("marks", thread, marks);
+    let_ask(running, thread);
     if (has_ended && have_all_the_same) {
       set("phases", thread, kDone);
     } else if (has_ended) {
@@ -123,6 +165,9 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
       }
     }
   }
+  if (running.flow.kind == FlowKind::balance) {
+    count_living(running);
+  }
   // And the tail of one that had been silent: it is put aside, as it was.
   for (std::size_t i = 0; i < running.threads.size(); ++i) {
     const RingState& last = consumers[latest[i]];
@@ -136,11 +181,30 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
     // Else its tail is written now, or, by a thread that is alone, as any that is owed.
     if (silent.own != 0 && get("gone", silent.number) == 0 && get_own("locks", silent.own) == 0) {
       set_own("waits", silent.own, 1);
+      set_own("asked", silent.own, microseconds() - static_cast<std::uint32_t>(running.flow.time_out.count()));
       set_own("pendings", silent.own, kTailWritten);
       set_own("owing", running.threads[i].own, silent.own);
       set_own("owing_names", running.threads[i].own, last.silent_producer);
       set_own("owing_tails", running.threads[i].own, last.silent_tail);
     }
+  }
+}
+
+// Consumers that had left are told nothing more, and the flow does not end because they have.
+void FlowSwitch::count_living(Running& running) {
+  const bool have_all_ended =
+      std::ranges::none_of(running.producers, [&](const Member& member) { return get("gone", member.number) == 0; });
+  std::uint64_t living = 0;
+  for (Thread& thread : running.threads) {
+    if (get("phases", thread.number) != kDone) {
+      ++living;
+    } else {
+      thread.leaves = !have_all_ended;
+    }
+  }
+  set_own("living", running.threads.front().own, living);
+  if (living == 0 && !running.flow.is_open && !have_all_ended) {
+    let_tell(running, running.threads.front());
   }
 }
 

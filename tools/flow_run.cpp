@@ -173,7 +173,8 @@ class FlowRun {
   void check_patience(Clock::time_point begun) const {
     if (Clock::now() - begun > std::chrono::duration<double>(options_.stall_seconds)) {
       throw checker::EnvironmentError(fmt::format(
-          "the units are not ready after {} seconds: the machine is too busy; see --stall", options_.stall_seconds));
+          "the units are not ready after {} seconds: the machine is busy, or too many packets are lost; see --stall",
+          options_.stall_seconds));
     }
   }
 
@@ -405,6 +406,10 @@ class FlowRun {
     for (std::size_t i = 0; i < joining_.size();) {
       FlowUnitRow& row = *joining_[i];
       const auto unit = std::ranges::find(units_, &row, &Unit::row);
+      if (unit == units_.end()) {  // its death is a violation already
+        joining_.erase(joining_.begin() + static_cast<std::ptrdiff_t>(i));
+        continue;
+      }
       if (!is_ready(static_cast<std::size_t>(unit - units_.begin()))) {
         check_patience(joining_since_);
         ++i;

@@ -146,6 +146,10 @@ class FlowHost::Service {
     }
     const bool is_late =
         (unit.phase == Phase::stranger || unit.phase == Phase::connecting) && Clock::now() - unit.since > kPatience;
+    if (is_late) {
+      unit.lines.send(fmt::format("no it has waited {} s for this unit to connect its rings: begin anew",
+                                  std::chrono::seconds(kPatience).count()));
+    }
     return !is_late && !unit.lines.is_gone();
   }
 

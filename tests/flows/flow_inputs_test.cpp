@@ -138,6 +138,36 @@ TEST(FlowInput, AFlowThatWasIdleForAnHourMovesAtOnce) {
       0U);
 }
 
+// A switch serves for months, and flows begin at any time.
+TEST(FlowInput, AFlowBeginsAtAnyTimeOfTheSwitchsClock) {
+  constexpr softnic::nic::Time kMinute = 60ULL * 1'000'000'000;
+  for (const softnic::nic::Time begins_at : {35 * kMinute, 40 * kMinute, 68 * kMinute, 71 * kMinute, 110 * kMinute}) {
+    for (const FlowKind kind : {FlowKind::shuffle, FlowKind::balance, FlowKind::replicate}) {
+      FlowNetwork network(zero_sided_program(), {.producers = 2, .consumers = 2, .kind = kind, .begins_at = begins_at});
+      std::uint32_t popped = 0;
+      for (std::size_t i = 0; i < network.rings(); ++i) {
+        network.push(i);
+      }
+      const std::uint32_t wanted = kind == FlowKind::balance ? 2 : 4;
+      const softnic::nic::Time until = network.now() + 100'000'000;
+      network.run([&] {
+        for (std::size_t i = 0; i < network.consumers(); ++i) {
+          while (network.pop(i)) {
+            ++popped;
+          }
+        }
+        return popped == wanted || network.now() > until;
+      });
+      EXPECT_EQ(popped, wanted) << begins_at / kMinute << " minutes, kind " << static_cast<int>(kind);
+    }
+  }
+}
+
+TEST(FlowInput, ATimerThatTheClockCannotMeasureIsRefused) {
+  EXPECT_THROW(FlowNetwork(zero_sided_program(), {.poll_interval = std::chrono::minutes(11)}), std::invalid_argument);
+  EXPECT_THROW(FlowNetwork(zero_sided_program(), {.idle_interval = std::chrono::minutes(11)}), std::invalid_argument);
+}
+
 }  // namespace inputs
 }  // namespace
 }  // namespace sidelatch::flows

@@ -322,6 +322,77 @@ TEST(FlowJoin, ItemsWaitWhileAllConsumersHaveLeft) {
   EXPECT_EQ(judge(flow.arrived, 1, kItems), "");
 }
 
+// Producers waited for a consumer that could not join any more.
+TEST(FlowJoin, AFlowThatIsClosedWhenAllConsumersHaveLeftEnds) {
+  for (const bool have_ended : {false, true}) {
+    FlowNetwork network(zero_sided_program(), open_flow(FlowKind::balance, 1, 2));
+    network.push(0);
+    std::uint32_t popped = 0;
+    const auto pop = [&] {
+      for (std::size_t c = 0; c < 2; ++c) {
+        while (network.pop(c)) {
+          ++popped;
+        }
+      }
+    };
+    if (have_ended) {
+      network.producer(0).end();
+    }
+    network.run([&] {
+      pop();
+      return (popped == 1 && (!have_ended || network.producer(0).is_drained())) || network.now() > kLongest;
+    });
+    network.control().leave_consumer(network.flow(), 0);
+    network.control().leave_consumer(network.flow(), 1);
+    const auto have_left = [&] { return network.consumer(0).has_ended() && network.consumer(1).has_ended(); };
+    network.run([&] { return have_left() || network.now() > kLongest; });
+    const softnic::nic::Time later = network.now() + 1'000'000;
+    network.run([&] { return network.now() > later; });
+    network.control().close(network.flow());
+    bool is_told = false;
+    network.run([&] {
+      try {
+        static_cast<void>(network.producer(0).room());
+      } catch (const FlowBroken&) {
+        is_told = true;
+      }
+      const FlowState state = network.state();
+      return state.has_ended || (state.is_broken && is_told) || network.now() > 2 * kLongest;
+    });
+    EXPECT_EQ(network.state().has_ended, have_ended);
+    EXPECT_EQ(is_told, !have_ended);
+    EXPECT_EQ(network.state().is_broken, !have_ended);
+  }
+}
+
+// Its first batch would be taken from a producer that is just being told.
+TEST(FlowJoin, NoConsumerJoinsWhenTheProducersAreToldThatTheLastOneHasDied) {
+  FlowNetwork network(zero_sided_program(), balance_with_deaths(2));
+  network.control().leave_consumer(network.flow(), 1);
+  network.run([&] { return network.consumer(1).has_ended() || network.now() > kLongest; });
+  network.kill_ring(1);  // it takes long to be told
+  network.kill_consumer(0);
+  network.push(0);
+  const auto refusal = [&] {
+    try {
+      static_cast<void>(network.join_consumer(0));
+      return std::string("it joins");
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+  };
+  network.run([&] { return network.state().lost_consumers[0] || network.now() > kLongest; });
+  EXPECT_THAT(refusal(), HasSubstr("its producers are being told"));
+  const auto are_told = [&] {
+    const FlowState state = network.state();
+    return std::ranges::count(state.lost_producers, true) == 2;
+  };
+  network.run([&] { return are_told() || network.now() > kLongest; });
+  const softnic::nic::Time later = network.now() + 1'000'000;
+  network.run([&] { return network.now() > later; });
+  EXPECT_THAT(refusal(), HasSubstr("were told: start another"));
+}
+
 // A flow that is not open ends with the last consumer that leaves by death, and its producers are told.
 TEST(FlowJoin, WhenTheLastOneDiesAfterOthersHaveLeftProducersAreTold) {
   FlowNetworkOptions options = open_flow(FlowKind::balance, 1, 2);

@@ -62,6 +62,7 @@ FlowNetwork::FlowNetwork(std::shared_ptr<const p4::Program> program, const FlowN
       used_(options.producers + options.consumers) {
   own_ = kFirstSwitch;
   control_.emplace(device(), own_);
+  pass_time(options.begins_at);
   start();
 }
 
@@ -120,7 +121,8 @@ void FlowNetwork::fail_over() {
   for (std::size_t i = 0; i < consumers(); ++i) {
     kill_consumer(i);
   }
-  const bool is_broken = state().is_broken;
+  FlowState before = state();
+  before.taken.clear();  // what is in the rings must do
   control_.reset();
   replace_switch();
   ++own_.ip[3];
@@ -140,7 +142,7 @@ void FlowNetwork::fail_over() {
     const std::size_t offset = ring.address - host(host_of_consumer(i)).address(0);
     ring = connect_memory(host_of_consumer(i), options_.consumer_shape, offset, consumer_pairs_[i]);
   }
-  flow_ = control_->take_over(flow_options_, producers, consumers, is_broken);
+  flow_ = control_->take_over(flow_options_, producers, consumers, before);
 }
 
 std::size_t FlowNetwork::join_producer(std::size_t like) {

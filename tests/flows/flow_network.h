@@ -39,6 +39,7 @@ struct FlowNetworkOptions {
   bool is_open = false;
   std::size_t ecn_bytes = 0;  ///< of a port's queue, from which on the switch marks packets; 0: never
   std::chrono::nanoseconds poll_interval = std::chrono::microseconds(5);
+  softnic::nic::Time begins_at = 0;  ///< how long the switch has been there by then
 };
 
 /// An item: its producer and its number, and bytes that follow from both.

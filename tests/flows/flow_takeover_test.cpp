@@ -38,14 +38,15 @@ struct Outcome {
 
 // The switch stops when `after` frames have been sent; `again`: and the next one so many later.
 Outcome move(const std::shared_ptr<const p4::Program>& program, const Shape& shape, std::uint64_t after,
-             std::uint64_t again, std::uint64_t seed) {
+             std::uint64_t again, std::uint64_t seed, softnic::nic::Time begins_at = 0) {
   FlowNetworkOptions options{.producers = shape.producers,
                              .consumers = shape.consumers,
                              .kind = shape.kind,
                              .producer_shape = {.slots = 4, .item_bytes = 600},
                              .consumer_shape = {.slots = 4, .item_bytes = 600},
                              .time_out = std::chrono::microseconds(20),
-                             .seed = seed};
+                             .seed = seed,
+                             .begins_at = begins_at};
   if (seed % 2 == 0) {
     options.producer_shape.order = ByteOrder::big;
     options.consumer_shape.order = ByteOrder::big;
@@ -90,9 +91,10 @@ Outcome move(const std::shared_ptr<const p4::Program>& program, const Shape& sha
     for (std::size_t i = 0; i < network.rings(); ++i) {
       is_drained = is_drained && network.producer(i).is_drained();
     }
-    return (is_drained && std::ranges::all_of(at_end, [](bool end) { return end; })) || network.now() > kLongest;
+    return (is_drained && std::ranges::all_of(at_end, [](bool end) { return end; })) ||
+           network.now() > begins_at + kLongest;
   });
-  if (network.now() > kLongest) {
+  if (network.now() > begins_at + kLongest) {
     outcome.wrong = "the flow has come to a halt";
   } else if (shape.kind != FlowKind::replicate) {
     outcome.wrong = judge(arrived, network.rings(), kItems);
@@ -144,6 +146,95 @@ TEST(FlowTakeover, WithoutTheJournalItemsComeTwice) {
   for (const Shape& shape : kShapes) {
     EXPECT_NE(at_each_frame(forgetful, shape, 3), "")
         << static_cast<int>(shape.kind) << ' ' << shape.producers << ':' << shape.consumers;
+  }
+}
+
+// It counted as one that lives, so nobody told the producers when the last one died.
+TEST(FlowTakeover, AConsumerThatHasLeftIsNotCounted) {
+  FlowNetworkOptions options{.producers = 1,
+                             .consumers = 2,
+                             .kind = FlowKind::balance,
+                             .producer_shape = {.slots = 4, .item_bytes = 600},
+                             .consumer_shape = {.slots = 4, .item_bytes = 600},
+                             .time_out = std::chrono::microseconds(20),
+                             .most_retries = 3};
+  FlowNetwork network(zero_sided_program(), options);
+  network.control().leave_consumer(network.flow(), 0);
+  network.run([&] { return network.consumer(0).has_ended() || network.now() > kLongest; });
+  network.fail_over();
+  EXPECT_THROW(network.control().leave_consumer(network.flow(), 1), std::invalid_argument) << "it is the last one";
+  network.kill_consumer(1);
+  network.push(0);
+  bool is_told = false;
+  network.run([&] {
+    try {
+      static_cast<void>(network.producer(0).room());
+    } catch (const FlowBroken&) {
+      is_told = true;
+    }
+    return is_told || network.now() > 2 * kLongest;
+  });
+  EXPECT_TRUE(is_told);
+  EXPECT_FALSE(network.state().has_ended);
+}
+
+// A consumer of a replicated flow that was given up, and lives, must not be told of items that it never got.
+TEST(FlowTakeover, WhoWasGivenUpBeforeGetsNothingMore) {
+  for (const std::size_t lost : {std::size_t{0}, std::size_t{1}}) {
+    FlowNetworkOptions options{.producers = 1,
+                               .consumers = 2,
+                               .kind = FlowKind::replicate,
+                               .producer_shape = {.slots = 4, .item_bytes = 600},
+                               .consumer_shape = {.slots = 4, .item_bytes = 600},
+                               .time_out = std::chrono::microseconds(20),
+                               .most_retries = 3};
+    FlowNetwork network(zero_sided_program(), options);
+    const std::size_t other = 1 - lost;
+    bool is_cut_off = true;  // the lost one's answers do not come
+    network.on_send = [&](std::size_t from, std::size_t to, std::span<const std::byte>) {
+      const std::size_t host = network.host_of_consumer(lost);
+      return is_cut_off && (from == host || to == host) ? 0 : -1;
+    };
+    std::vector<std::uint32_t> popped(2);
+    const auto step = [&] {
+      network.push(0);
+      while (network.pop(other)) {
+        ++popped[other];
+      }
+      if (!is_cut_off) {
+        while (network.pop(lost)) {
+          ++popped[lost];
+        }
+      }
+    };
+    network.run([&] {
+      step();
+      return popped[other] >= 10 || network.now() > kLongest;
+    });
+    is_cut_off = false;
+    const std::uint32_t head = network.head_of(lost);
+    network.fail_over();
+    network.run([&] {
+      step();
+      return popped[other] >= 30 || network.now() > 2 * kLongest;
+    });
+    EXPECT_GE(popped[other], 30U) << lost;
+    EXPECT_EQ(network.head_of(lost), head) << lost;
+    EXPECT_TRUE(network.state().lost_consumers[lost]);
+    EXPECT_FALSE(network.state().lost_consumers[other]);
+  }
+}
+
+// A time-out in the wrong half of the clock would hold what is to be asked again.
+TEST(FlowTakeover, ItGoesOnAtAnyTimeOfTheSwitchsClock) {
+  constexpr softnic::nic::Time kMinute = 60ULL * 1'000'000'000;
+  for (const softnic::nic::Time begins_at : {40 * kMinute, 68 * kMinute}) {
+    for (const Shape& shape : kShapes) {
+      for (std::uint64_t after = 5; after < 100; after += is_sampled() ? 19U : 3U) {
+        EXPECT_EQ(move(zero_sided_program(), shape, after, 0, 1, begins_at).wrong, "")
+            << begins_at / kMinute << " minutes, after " << after;
+      }
+    }
   }
 }
 

@@ -48,6 +48,11 @@ class SwitchedNics {
   /// Frames that travel at present.
   [[nodiscard]] std::size_t travelling() const { return flying_.size(); }
   [[nodiscard]] softnic::nic::Time now() const { return now_; }
+  /// Nothing happens meanwhile.
+  void pass_time(softnic::nic::Time time) {
+    now_ += time;
+    switch_->set_time(now_);
+  }
 
  private:
   struct Flight {

@@ -149,10 +149,12 @@ class FlowSwitch {
   /// whatever it was about to do. First that switch must be cut off: end the units' queue pairs, then read their rings
   /// (Ring::state()), then connect new queue pairs with this switch, at another address than the other one's. The rings
   /// are those with which the flow was started, in that order, and so are their states. Units that have died are left
-  /// out only at the end of the lists of a balanced or a replicated flow. `is_broken`: what FlowState said of the flow
-  /// before. Throws as start(), and std::invalid_argument for counters that cannot be those of this flow.
+  /// out only at the end of the lists of a balanced or a replicated flow. `before`: the latest that state() said of the
+  /// flow there. Units that were given up since then, and live, are not known to be: their items may come twice or, to
+  /// a consumer of a replicated flow, be missing. A leave that had not ended is to be asked for again. Throws as
+  /// start(), and std::invalid_argument for counters that cannot be those of this flow.
   FlowId take_over(const Flow& flow, const std::vector<RingState>& producers, const std::vector<RingState>& consumers,
-                   bool is_broken = false);
+                   const FlowState& before = {});
   /// From now on the switch moves at most so many bytes of items a second to each consumer, on average over some
   /// batches; 0: no limit, as in the beginning. If replicated: so many of each copy. It may be called at any time, and
   /// units notice nothing else. A batch moves at the speed of the network, and the next one begins when it is done and
@@ -173,7 +175,8 @@ class FlowSwitch {
   /// FlowState::delivered is final when it has been. If the flow replicates it is told nothing, and its number remains.
   /// Throws std::invalid_argument for the last consumer of a flow that is not open, and for a shuffle.
   void leave_consumer(FlowId flow, std::size_t consumer);
-  /// An open flow ends when all its producers have. Once is enough.
+  /// An open flow ends when all its producers have. Once is enough. If all its consumers have left, producers that have
+  /// not been seen to end are told that the flow is broken.
   void close(FlowId flow);
   /// The switch forgets the flow. What it has sent may still happen: end the units' queue pairs before their memory is
   /// used for something else. Throws std::invalid_argument if there is no such flow.
@@ -215,7 +218,7 @@ class FlowSwitch {
   void check(const Flow& flow, std::size_t known_producers, std::size_t known_consumers) const;
   void install(Running& running);
   void resume(Running& running, const std::vector<RingState>& producers, const std::vector<RingState>& consumers,
-              bool is_broken);
+              const FlowState& before);
   std::size_t install_producer(Running& running, const FlowRing& ring);
   void install_ring(Running& running, std::size_t producer, const FlowRing& ring, p4::State& state);
   void install_thread(Running& running, std::size_t first, std::size_t count);
@@ -227,6 +230,12 @@ class FlowSwitch {
   [[nodiscard]] std::vector<std::size_t> replaceable_producers(const Running& running, std::size_t rings) const;
   void forget_producer(Running& running, std::size_t producer);
   void tell_joined(const Running& running, std::size_t first);
+  void count_living(Running& running);
+  [[nodiscard]] bool were_told(const Running& running, std::size_t end) const;
+  void let_tell(const Running& running, const Thread& thread);
+  void look_anew(const Thread& thread);
+  void let_ask(const Running& running, std::uint16_t thread);
+  [[nodiscard]] std::uint32_t microseconds() const;
   void remove(Running& running) noexcept;
   void remove(Member& member) noexcept;
   void set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second);

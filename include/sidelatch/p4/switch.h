@@ -130,6 +130,7 @@ class Switch {
 
   /// Virtual time in nanoseconds; the timestamps that a program sees are in microseconds. Packets of generators that
   /// are due by then arrive.
+  [[nodiscard]] std::uint64_t time() const noexcept { return time_; }
   void set_time(std::uint64_t nanoseconds) {
     time_ = nanoseconds;
     if (nanoseconds >= due_) {
