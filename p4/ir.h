@@ -229,7 +229,11 @@ struct Program {
   int compute = -1;
   int deparser = -1;
   /// Slots of the standard metadata, in the order of MetadataField.
-  std::array<int, kMetadataFields> metadata{};
+  std::array<int, kMetadataFields> metadata = [] {
+    std::array<int, kMetadataFields> none{};
+    none.fill(-1);
+    return none;
+  }();
 };
 
 }  // namespace sidelatch::p4::ir

@@ -1,6 +1,6 @@
 // Atomics at the switch: the far end of reliable connections (RoCEv2, IPv4) whose memory is an array of 64-bit words in
 // the switch. Clients use CAS, FETCH-ADD, and READ and WRITE of 8 bytes, and need nothing special: to them the switch is
-// a NIC. All other packets are forwarded. (Protocols 2025, section 5.4.)
+// a NIC. All other packets are forwarded. (TODS 2025, section 5.4.)
 //
 // READ and WRITE carry a word as it lies in the memory of the clients' CPUs, lowest byte first; an atomic carries numbers.
 //

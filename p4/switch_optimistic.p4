@@ -1,5 +1,5 @@
 // Optimistic latches at the switch: it sits before a memory node, and keeps the version of each tuple there. Clients
-// talk to the memory node; to them all is RDMA with it. (Protocols 2025, section 5.5; what is different here, and why:
+// talk to the memory node; to them all is RDMA with it. (TODS 2025, section 5.5; what is different here, and why:
 // docs/switch.md.)
 //
 // A tuple lies on a slot of 2^n bytes, and begins with a word of 8 bytes, lowest byte first. A client may

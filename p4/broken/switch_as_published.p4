@@ -1,4 +1,4 @@
-// BROKEN, on purpose: the write of Protocols 2025, section 5.5, as published. It corrupts tuples. It is here to be timed
+// BROKEN, on purpose: the write of TODS 2025, section 5.5, as published. It corrupts tuples. It is here to be timed
 // beside the safe one (`sidelatch bench switch-latency`), and as a specimen of a search that shows what happens
 // (tests/switchsync/published_search_test.cpp; docs/switch.md). Run nothing on it.
 //

@@ -15,6 +15,15 @@ Emitter::Emitter(const ir::Program& program, std::string function) : program_(pr
   lay_out();
 }
 
+// A line that ends in a backslash goes on in the next one.
+std::string in_comment(const std::string& name) {
+  std::string made;
+  for (const char c : name) {
+    made += static_cast<unsigned char>(c) < ' ' || c == '\\' ? '_' : c;
+  }
+  return made;
+}
+
 std::string Emitter::run() {
   head();
   for (std::size_t i = 0; i < program_.routines.size(); ++i) {
@@ -24,7 +33,7 @@ std::string Emitter::run() {
     line(fmt::format("[[maybe_unused]] int p{}(Frame& f, Env& e);", i));
   }
   for (std::size_t i = 0; i < program_.routines.size(); ++i) {
-    line(fmt::format("\n// {}\nint r{}(Frame& f, Env& e) {{", program_.routines[i].name, i));
+    line(fmt::format("\n// {}\nint r{}(Frame& f, Env& e) {{", in_comment(program_.routines[i].name), i));
     block(program_.routines[i].body);
     line("return on;\n}");
   }

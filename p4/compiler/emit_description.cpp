@@ -8,6 +8,10 @@ namespace {
 std::string quoted(const std::string& text) {
   std::string made = "\"";
   for (const char c : text) {
+    if (static_cast<unsigned char>(c) < ' ') {
+      made += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+      continue;
+    }
     if (c == '"' || c == '\\') {
       made += '\\';
     }

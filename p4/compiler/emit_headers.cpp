@@ -113,11 +113,11 @@ std::string Emitter::contains(const ir::Set& set, const std::string& key) const 
 }
 
 void Emitter::parser(const ir::Parser& parser, std::size_t number) {
-  line(fmt::format("\n// {}\nint p{}(Frame& f, Env& e) {{\ngoto s{};", parser.name, number, parser.start));
+  line(fmt::format("\n// {}\nint p{}(Frame& f, Env& e) {{\ngoto s{};", in_comment(parser.name), number, parser.start));
   for (std::size_t i = 0; i < parser.states.size(); ++i) {
     const ir::ParserState& state = parser.states[i];
     line(fmt::format("s{}:  // {}\n{{\nif (++e.transitions > kMostTransitions) {{ e.error = timeout; return reject; }}",
-                     i, state.name));
+                     i, in_comment(state.name)));
     block(state.body);
     if (state.keys.empty()) {
       jump(state.next);

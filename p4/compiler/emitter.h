@@ -13,6 +13,8 @@
 
 namespace sidelatch::p4 {
 
+/// A name that P4 may give in any form, for a comment of one line.
+[[nodiscard]] std::string in_comment(const std::string& name);
 /// A number as C++ has it.
 [[nodiscard]] std::string literal(U128 value, bool is_wide);
 

@@ -289,14 +289,15 @@ class Lowering {
   Value call_object(Object& object, const ast::Expr& expr, Location at);
   Value call_action(Object& action, const ast::Expr& expr);
   std::vector<const ast::Expr*> arguments_of(const ast::Expr& call, std::span<const ast::Parameter> parameters);
+  static std::vector<std::size_t> as_written(const ast::Expr& call, std::span<const ast::Parameter> parameters);
   std::vector<const ast::Expr*> in_order(std::span<const ast::ExprPtr> given, const std::vector<std::string>& names,
                                          std::span<const ast::Parameter> parameters, Location at);
   std::vector<Value> constructor_arguments(const ast::Declaration& declaration, std::span<const ast::ExprPtr> given,
                                            const std::vector<std::string>& names, Location at, const std::string& name);
   Object* nameless(const ast::Expr& expr, const std::string& name, const std::string& prefix);
   [[nodiscard]] bool is_known(const Value& value) const;
-  void pass(const std::vector<const ast::Expr*>& arguments, const std::vector<ast::Parameter>& parameters,
-            const std::vector<Value>& slots, ir::Block& after, bool known = false);
+  void pass(const ast::Expr& call, const std::vector<ast::Parameter>& parameters, const std::vector<Value>& slots,
+            ir::Block& after, bool known = false);
   Value apply_table(Object& table, Location at);
 
   // lower_externs.cpp
@@ -407,7 +408,9 @@ class Lowering {
   std::string prefix_;                                   // of the control or parser that is being lowered
   std::map<std::string, unsigned, std::less<>> direct_;  // instances without a declaration, by name
   std::vector<Warning> warnings_;
-  std::vector<VariableSlots> variables_;  // those that find_unassigned() looks at
+  std::vector<std::string> undeclared_errors_;      // of core.p4
+  std::vector<const ast::Declaration*> under_way_;  // generic structures
+  std::vector<VariableSlots> variables_;            // those that find_unassigned() looks at
   std::set<const ast::Declaration*> active_;
   std::set<const ast::Declaration*> lowered_;
 };

@@ -289,6 +289,21 @@ std::vector<const ast::Expr*> Lowering::arguments_of(const ast::Expr& expr,
   return in_order(std::span(expr.operands).subspan(1), expr.names, parameters, expr.at);
 }
 
+// Numbers of parameters: those whose arguments are given, in the order in which the call has them, then the others.
+std::vector<std::size_t> Lowering::as_written(const ast::Expr& expr, std::span<const ast::Parameter> parameters) {
+  std::vector<std::size_t> order;
+  for (const std::string& name : expr.names) {
+    const auto found = std::ranges::find(parameters, name, &ast::Parameter::name);
+    order.push_back(static_cast<std::size_t>(found - parameters.begin()));
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (std::ranges::find(order, i) == order.end()) {
+      order.push_back(i);
+    }
+  }
+  return order;
+}
+
 // One argument for each parameter, in the order of the parameters; what is left out has its default.
 std::vector<const ast::Expr*> Lowering::in_order(std::span<const ast::ExprPtr> given,
                                                  const std::vector<std::string>& names,
@@ -385,11 +400,15 @@ bool Lowering::is_known(const Value& value) const {
 }
 
 // Copies arguments in; what is to be copied out goes to `after`. `known`: parameters without a direction have values
-// that are known when the program is compiled, as those of all but actions (P4-16, 6.8).
-void Lowering::pass(const std::vector<const ast::Expr*>& arguments, const std::vector<ast::Parameter>& parameters,
+// that are known when the program is compiled, as those of all but actions (P4-16, 6.8). All in the order in which the
+// call has its arguments.
+void Lowering::pass(const ast::Expr& call, const std::vector<ast::Parameter>& parameters,
                     const std::vector<Value>& slots, ir::Block& after, bool known) {
+  const std::vector<const ast::Expr*> arguments = arguments_of(call, parameters);
+  const std::vector<std::size_t> order = as_written(call, parameters);
   std::vector<Value> values(arguments.size());
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
+  for (auto next = order.begin(); next != order.end(); ++next) {
+    const std::size_t i = *next;
     const ast::Expr& argument = *arguments[i];
     const Value& slot = slots[i];
     if (slot.kind == Value::Kind::object) {
@@ -399,10 +418,8 @@ void Lowering::pass(const std::vector<const ast::Expr*>& arguments, const std::v
       }
       continue;
     }
-    bool changes = false;
-    for (std::size_t later = i + 1; later < arguments.size(); ++later) {
-      changes = changes || has_effects(*arguments[later]);
-    }
+    const bool changes =
+        std::any_of(next + 1, order.end(), [&](std::size_t later) { return has_effects(*arguments[later]); });
     const Direction direction = parameters[i].direction;
     if (direction == Direction::in || direction == Direction::none) {
       values[i] = coerce(eval(argument, slot.type), slot.type, argument.at);
@@ -444,7 +461,7 @@ void Lowering::pass(const std::vector<const ast::Expr*>& arguments, const std::v
 Value Lowering::call_object(Object& object, const ast::Expr& expr, Location at) {
   const std::vector<ast::Parameter>& parameters = object.declaration->parameters;
   ir::Block after;
-  pass(arguments_of(expr, parameters), parameters, object.parameters, after, object.kind != Object::Kind::action);
+  pass(expr, parameters, object.parameters, after, object.kind != Object::Kind::action);
   const bool is_parser = object.kind == Object::Kind::parser;
   ir::Statement& made = add(is_parser ? ir::Do::run_parser : ir::Do::call, at);
   made.which = object.index;

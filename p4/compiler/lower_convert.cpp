@@ -49,6 +49,9 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
     if (type->is_wide) {
       return wide_value(value.number, type, at);
     }
+    if (type->is_new && type->element != types_.boolean) {  // P4-16 wants a cast; the reference compiler does not
+      return scalar_value(scalar(coerce(value, type->element, at), at), type);
+    }
     if (!type->is_bits()) {
       fail(at, "a number cannot become a value of type " + text(type));
     }

@@ -1,5 +1,7 @@
 #include "lower.h"
 
+#include <sidelatch/p4/compiled.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,13 +15,15 @@ using ast::ExprKind;
 namespace {
 
 constexpr int kLargestStack = 4096;
-constexpr unsigned kLargestVarbit = 16'384;
 
 }  // namespace
 
 Lowering::Lowering(const ast::Program& program) : program_(program) {
   scopes_.emplace_back();
   global_ = scope_ = &scopes_.back();
+  // They have fixed numbers, wherever the program includes core.p4.
+  types_.error->members.assign(compiled::kCoreErrors.begin(), compiled::kCoreErrors.end());
+  undeclared_errors_ = types_.error->members;
 }
 
 ir::Program Lowering::run() {
@@ -183,11 +187,15 @@ void Lowering::declare_type(const ast::Declaration& declaration) {
       return;
     case DeclarationKind::error:
       for (const ast::Member& member : declaration.members) {
-        if (std::find(types_.error->members.begin(), types_.error->members.end(), member.name) !=
-            types_.error->members.end()) {
+        std::vector<std::string>& members = types_.error->members;
+        const auto core = std::find(undeclared_errors_.begin(), undeclared_errors_.end(), member.name);
+        if (core != undeclared_errors_.end()) {
+          undeclared_errors_.erase(core);  // its number is known
+        } else if (std::find(members.begin(), members.end(), member.name) != members.end()) {
           fail(member.at, "the error '" + member.name + "' is declared twice");
+        } else {
+          members.push_back(member.name);
         }
-        types_.error->members.push_back(member.name);
       }
       return;
     default:
@@ -344,9 +352,14 @@ const Type* Lowering::generic_structure(const ast::Declaration& declaration, con
   if (const auto known = structures_.find(key); known != structures_.end()) {
     return known->second;
   }
+  if (std::find(under_way_.begin(), under_way_.end(), &declaration) != under_way_.end()) {
+    fail(use.at, "'" + use.name + "' contains itself");
+  }
+  under_way_.push_back(&declaration);
   in_scope(global_, [&] {
     bind_types(declaration, arguments);
     Type* made = declare_structure(declaration);
+    under_way_.pop_back();
     made->name = fmt::format("{}<{}>", declaration.name, name);
     structures_[key] = made;
   });

@@ -47,6 +47,9 @@ Value Lowering::eval_inside(const ast::Expr& expr, const Type* expected) {
       if (expr.literal.width == 0) {
         return integer_value(expr.literal.value);
       }
+      if (expr.literal.width > kWidest) {
+        return wide_value(expr.literal.value, types_.wide(expr.literal.width), expr.at);
+      }
       if (!expr.literal.value.fits(expr.literal.width, false)) {
         warnings_.push_back({expr.at, "the literal does not fit its width, and is cut"});
       }

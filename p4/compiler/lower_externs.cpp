@@ -4,8 +4,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
 
 namespace sidelatch::p4 {
+
+namespace {
+
+// A program may bring a v1model.p4 of its own, or overloads.
+struct LeastParameters {
+  std::string_view function;
+  std::size_t count;
+};
+constexpr std::array<LeastParameters, 18> kParametersAtLeast{{{"verify", 2},
+                                                              {"mark_to_drop", 1},
+                                                              {"hash", 5},
+                                                              {"verify_checksum", 4},
+                                                              {"update_checksum", 4},
+                                                              {"verify_checksum_with_payload", 4},
+                                                              {"update_checksum_with_payload", 4},
+                                                              {"random", 3},
+                                                              {"clone", 2},
+                                                              {"clone_preserving_field_list", 3},
+                                                              {"resubmit_preserving_field_list", 1},
+                                                              {"recirculate_preserving_field_list", 1},
+                                                              {"truncate", 1},
+                                                              {"digest", 2},
+                                                              {"assert", 1},
+                                                              {"assume", 1},
+                                                              {"static_assert", 1},
+                                                              {"log_msg", 1}}};
+
+}  // namespace
 
 using ast::ExprKind;
 
@@ -206,6 +237,11 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     fail(expr.at, fmt::format("there is no function '{}' with {} parameters", function.name, expr.operands.size() - 1));
   }
   const std::string& name = function.name;
+  const auto known = std::ranges::find(kParametersAtLeast, std::string_view(name), &LeastParameters::function);
+  if (known != kParametersAtLeast.end() && chosen->parameters.size() < known->count) {
+    unsupported(expr.at, fmt::format("{}() with {} parameters: v1model's has {}", name, chosen->parameters.size(),
+                                     known->count));
+  }
   const std::vector<const ast::Expr*> arguments = arguments_of(expr, chosen->parameters);
   const auto number = [&](std::size_t which, unsigned width) {
     const Type* type = types_.bits(width, false);

@@ -40,6 +40,13 @@ void Lowering::standard_metadata(const Value& place) {
           place.place.slot + field_offset(place.type, i);
     }
   }
+  // Earlier v1models had fewer. What they lack is there for the switch, and 0.
+  constexpr unsigned kWidestOfThem = 48;
+  for (int& slot : out_.metadata) {
+    if (slot < 0) {
+      slot = new_place(types_.bits(kWidestOfThem, false)).place.slot;
+    }
+  }
 }
 
 std::vector<unsigned> Lowering::lists_of(const ast::Annotations* annotations) {

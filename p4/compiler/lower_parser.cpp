@@ -206,9 +206,6 @@ Value Lowering::packet_in_method(const ast::Expr& expr, const std::string& metho
   if (method == "advance" && expr.operands.size() == 2) {
     const Type* type = types_.bits(32, false);
     const int bits = scalar(coerce(eval(*expr.operands[1], type), type, expr.at), expr.at);
-    if (is_constant(bits) && constant_value(bits) % 8 != 0) {
-      unsupported(expr.at, "advance by a number of bits that is not a multiple of 8");
-    }
     add(ir::Do::advance, expr.at).expr = bits;
     return {};
   }

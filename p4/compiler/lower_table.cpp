@@ -157,7 +157,9 @@ Object* Lowering::table(const ast::Declaration& declaration, const std::string& 
     if (size.negative) {
       fail(source.size->at, "the size of a table is a number of entries");
     }
-    info.size = static_cast<std::size_t>(size.magnitude);
+    if (size.magnitude != 0) {  // 0, as for the reference compiler: none is given
+      info.size = static_cast<std::size_t>(size.magnitude);
+    }
   }
   table_properties(source, *object, made);
   add_table(*object, std::move(made), std::move(info));
@@ -235,8 +237,8 @@ void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo&
       } else {
         unsupported(key.at, "the match kind " + key.kind);
       }
-      if (value.type->is_signed && one.kind != MatchKind::exact) {
-        unsupported(key.at, "a signed key that is not exact");
+      if (value.type->is_signed && one.kind == MatchKind::range) {
+        unsupported(key.at, "a signed key of kind range");
       }
       types.push_back(value.type);
       int read = scalar(value, key.at);
@@ -316,7 +318,7 @@ void Lowering::table_actions(const ast::Table& source, Object& object, ir::Table
       if (!is_call) {
         fail(reference.at, "the arguments for the parameters with a direction are missing");
       }
-      made.before = collect([&] { pass(arguments_of(*reference.call, bound), bound, slots, made.after); });
+      made.before = collect([&] { pass(*reference.call, bound, slots, made.after); });
     }
     if (std::find(object.action_names.begin(), object.action_names.end(), callee.text) != object.action_names.end()) {
       fail(reference.at, "'" + callee.text + "' is there twice");

@@ -1,5 +1,7 @@
 #include "number.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -137,9 +139,11 @@ Literal parse_literal(std::string_view text, Location at) {
   const std::size_t sized = digits.find_first_not_of("0123456789");
   if (sized != std::string::npos && sized > 0 && (digits[sized] == 'w' || digits[sized] == 's')) {
     literal.is_signed = digits[sized] == 's';
-    literal.width = sized > 4 ? kWidest + 1 : static_cast<unsigned>(std::stoul(digits.substr(0, sized)));
-    if (literal.width > kWidest) {
-      unsupported(at, "a width of more than 128 bits");
+    constexpr std::size_t kMostDigits = 5;
+    const unsigned widest = literal.is_signed ? kWidest : kLargestVarbit;
+    literal.width = sized > kMostDigits ? widest + 1 : static_cast<unsigned>(std::stoul(digits.substr(0, sized)));
+    if (literal.width > widest) {
+      unsupported(at, fmt::format("a width of more than {} bits", widest));
     }
     if (literal.width == 0) {
       unsupported(at, "a width of 0");

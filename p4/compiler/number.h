@@ -10,6 +10,9 @@
 
 namespace sidelatch::p4 {
 
+/// Bits of a varbit<N>, and of a bit<N>.
+inline constexpr unsigned kLargestVarbit = 16'384;
+
 /// A number with a sign. What does not fit is refused at the place that asks for it.
 struct Number {
   bool negative = false;

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,9 @@ namespace sidelatch::p4::compiled {
 
 /// The numbers of core.p4's errors, which come first.
 enum CoreError : std::uint8_t { no_error, too_short, no_match, out_of_bounds, header_too_short, timeout, bad_argument };
+inline constexpr std::array<std::string_view, 7> kCoreErrors{
+    "NoError",       "PacketTooShort",       "NoMatch", "StackOutOfBounds", "HeaderTooShort",
+    "ParserTimeout", "ParserInvalidArgument"};
 
 /// What a routine says to its caller: go on, the control has executed exit, the parser has rejected the packet.
 enum Flow : int { on = 0, leave = 1, reject = 2 };

@@ -1,11 +1,16 @@
 // Names, parameters and their directions, and what can be assigned to. Source: the P4_16 specification, 6.7 and 6.8.
+#include "p4/compiler/builtin.h"
 #include "tests/p4/program_of_parts.h"
+
+#include <sidelatch/p4/switch.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 namespace sidelatch::p4 {
 namespace {
@@ -106,6 +111,24 @@ TEST(Declarations, AParameterHasItsOwnName) {
   EXPECT_THAT(error_of(program({.top = "void f<A, A>(in A a) {}"})), HasSubstr("'A' is declared twice"));
   EXPECT_THAT(error_of(program({.top = "control Q()(in bit<8> a) { apply {} }"})),
               HasSubstr("the parameter 'a' of a constructor has no direction"));
+}
+
+// Programs of 2018 bring such a one along. The switch took another field for the priority, and dropped packets.
+TEST(Declarations, AnEarlierV1modelHasFewerFields) {
+  std::string v1model(*builtin_source("v1model.p4"));
+  const std::string priority = "bit<3> priority;";
+  const std::size_t at = v1model.find(priority);
+  ASSERT_NE(at, std::string::npos);
+  v1model.erase(at, priority.size());
+  std::string whole = program({.body = "s.egress_spec = 2;"});
+  const std::string include = "#include <v1model.p4>\n";
+  whole.replace(whole.find(include), include.size(), v1model);
+  Switch device(compile(whole, "t.p4"), {.ports = 3});
+  device.receive(1, std::vector<std::byte>(60, std::byte{1}));
+  device.run();
+  const auto departed = device.departed();
+  ASSERT_TRUE(departed);
+  EXPECT_EQ(departed->port, 2U);
 }
 
 }  // namespace declarations
