@@ -180,7 +180,8 @@ void CheckOptions::validate() const {
     throw std::invalid_argument(fmt::format("--seconds {}: it must be above 0 and at most 86400", seconds));
   }
   if (fabric == "sim" && !(device.empty() && server.empty())) {
-    throw std::invalid_argument("--fabric sim: --device and --connect are for verbs; leave them out, or --fabric");
+    throw std::invalid_argument(
+        "--fabric sim: --device and --connect are for NICs; leave them out, or use --fabric verbs or softnic");
   }
   if (at_switch && server.empty()) {
     throw std::invalid_argument("--at-switch: give --connect, the address of `sidelatch switch --latches`");
@@ -198,11 +199,18 @@ void CheckOptions::validate() const {
   if (sizes.empty()) {
     throw std::invalid_argument("--sizes: give at least one block size in bytes");
   }
+  if (reads == 0) {
+    throw std::invalid_argument("--reads 0: give at least 1");
+  }
   for (const std::uint64_t size : sizes) {
     RingOptions ring;
     ring.block_bytes = size;
     ring.reads = reads;
-    ring.validate();
+    try {
+      ring.validate();
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(fmt::format("--sizes: {}", error.what()));
+    }
   }
 }
 
@@ -606,7 +614,8 @@ CheckReport run_check(const CheckOptions& options) {
   try {
     (report.fabric == "sim" ? run_in_simulations : run_on_a_nic)(work, options, limit, steps, report);
   } catch (const verbs::DeviceError& error) {
-    throw EnvironmentError(fmt::format("--fabric {}: {}; or use --fabric sim", report.fabric, error.what()));
+    throw EnvironmentError(fmt::format("--fabric {}: {}; or use --fabric {}", report.fabric, error.what(),
+                                       options.server.empty() ? "sim" : "softnic"));
   }
   work.report_to(report);
   report.guarantees = examine_guarantees(report);

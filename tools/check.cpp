@@ -115,6 +115,9 @@ int check(const Arguments& arguments) {
     options.profile = arguments.profile;
   }
   if (arguments.serve.wanted) {
+    if (options.fabric == "sim") {
+      throw std::invalid_argument("--fabric sim: --server lends the memory of a NIC; use --fabric verbs or softnic");
+    }
     return serve(arguments.serve,
                  {.device = arguments.options.device, .relaxed_ordering = arguments.options.relaxed_ordering},
                  arguments.options.token, arguments.json);
@@ -188,7 +191,7 @@ void add_check(Program& program) {
   Option server = add_serve_options(command, arguments->serve);
   Option profile = command
                        .option("--profile", arguments->profile,
-                               "simulator, which it chooses: NIC profile, a name or a TOML file (default connectx5)")
+                               "use the simulator, with this NIC profile: a name or a TOML file (default connectx5)")
                        .excludes(server)
                        .excludes(device);
   command

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,8 +39,36 @@ struct Arguments {
   throw checker::EnvironmentError(fmt::format("cannot run {}: {}", program, std::strerror(errno)));
 }
 
+// Before anything is changed for it, such as a capture that is replaced. As execvp() finds it.
+void require_program(const std::string& name) {
+  int why = ENOENT;
+  const auto is_there = [&](const std::string& path) {
+    if (::access(path.c_str(), X_OK) != 0) {
+      why = errno == ENOENT ? why : errno;
+      return false;
+    }
+    const bool is_folder = std::filesystem::is_directory(path);
+    why = is_folder ? EACCES : why;
+    return !is_folder;
+  };
+  bool found = false;
+  if (name.find('/') != std::string::npos) {
+    found = is_there(name);
+  } else {
+    const char* const all = ::getenv("PATH");
+    std::string folders = fmt::format("{}:", all == nullptr ? "/bin:/usr/bin" : all);
+    for (std::size_t end = 0; !found && (end = folders.find(':')) != std::string::npos; folders.erase(0, end + 1)) {
+      found = is_there(fmt::format("{}/{}", end == 0 ? "." : folders.substr(0, end), name));
+    }
+  }
+  if (!found) {
+    throw checker::EnvironmentError(fmt::format("cannot run {}: {}", name, std::strerror(why)));
+  }
+}
+
 // Returns only by an exception: the command's exit status becomes this process's.
 int run(Arguments& arguments) {
+  require_program(arguments.command.front());
   arguments.options.pcap = arguments.pcap;
   softnic::set_environment(arguments.options);
   execute(arguments.command.front(), arguments.command);

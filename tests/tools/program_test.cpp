@@ -234,7 +234,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"chekc", "chekc"}, std::pair{"check --sizes 100", "100"}, std::pair{"check --sizes -64", "-64"},
         std::pair{"check --sizes 64,x", "x"}, std::pair{"check --seconds 0", "--seconds 0"},
         std::pair{"check --fabric tcp", "--fabric tcp"}, std::pair{"check --profile nosuch", "nosuch"},
-        std::pair{"check --reads 0", "0 reads"}, std::pair{"check --profile /no/file.toml", "/no/file.toml"},
+        std::pair{"check --reads 0", "--reads 0"}, std::pair{"check --profile /no/file.toml", "/no/file.toml"},
         std::pair{"check --out /proc/none", "/proc/none"},
         std::pair{"check --parts speed", "--parts speed: the parts are"},
         std::pair{"check --against /no/such.json", "/no/such.json"},
@@ -316,6 +316,18 @@ TEST(SoftNic, ACaptureReplacesOrdinaryFilesOnly) {
   EXPECT_THAT(outcome.err, AllOf(HasSubstr(pipe), HasSubstr("no ordinary file")));
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
   std::filesystem::remove(pipe);
+}
+
+TEST(SoftNic, ACommandThatIsNotThereCostsNoCapture) {
+  const std::string file = ::testing::TempDir() + "/sidelatch_kept_" + std::to_string(::getpid());
+  std::ofstream(file) << "kept";
+  for (const char* const command : {"/no/such/command", "no-such-command", "/"}) {
+    const Outcome outcome = run("softnic run --pcap " + file + " -- " + command);
+    EXPECT_EQ(outcome.status, 3) << command;
+    EXPECT_THAT(outcome.err, HasSubstr(std::string("cannot run ") + command));
+    EXPECT_EQ(std::filesystem::file_size(file), 4U) << command;
+  }
+  std::filesystem::remove(file);
 }
 
 // Whatever is printed, a device that takes nothing must not look like success.

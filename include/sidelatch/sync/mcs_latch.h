@@ -5,8 +5,7 @@
 // The latch word names the last of the queue, by a place of its client (latch_peers.h); 0 is free.
 //
 //   Acquire  swaps the latch word for the own place: a CAS, again with the word that it has found, until it succeeds.
-//   If
-//            it was free, the latch is held. Otherwise the client WRITEs its place to its predecessor's memory, and
+//            If it was free, the latch is held. Otherwise the client WRITEs its place to its predecessor's memory, and
 //            waits until the predecessor has written the turn to its own.
 //            speculative: the first CAS and a READ of the object in one doorbell (rule 5, atomic \ READ); the READ
 //            counts if the latch was free
