@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -79,6 +80,17 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
                     "1:1, and all are in use",
                     own_producers_.size()));
   }
+  // Of each thread one: the place of one that has ended, or another one.
+  const auto has_place = [&](const Thread& thread) {
+    return std::ranges::any_of(thread.producers, [&](std::size_t producer) {
+      return producer == kNobody || std::ranges::find(replaced, producer) != replaced.end();
+    });
+  };
+  const auto places = static_cast<std::size_t>(std::ranges::count_if(running.threads, std::not_fn(has_place)));
+  if (device_->state().table("Move.members").size() + places > kMostMembers) {
+    throw p4::ControlError(fmt::format(
+        "join_producer: the switch has room for {} producers of consumers, and all are in use", kMostMembers));
+  }
   for (const std::size_t producer : replaced) {
     forget_producer(running, producer);
   }
@@ -149,6 +161,7 @@ bool FlowSwitch::were_told(const Running& running, std::size_t end) const {
 void FlowSwitch::let_tell(const Running& running, const Thread& thread) {
   look_anew(thread);
   set("retries", thread.number, 0);
+  set("silences", thread.number, 0);
   let_ask(running, thread.number);
   set("phases", thread.number, kTell);
   set_timer(running, thread.number, running.bytes_per_second);
@@ -213,7 +226,10 @@ std::size_t FlowSwitch::join_consumer(FlowId flow, const FlowRing& ring) {
   }
   const bool tells =
       std::ranges::any_of(running.threads, [&](const Thread& thread) { return get("phases", thread.number) == kTell; });
-  if (tells || (get_own("living", running.threads.front().own) == 0 && were_told(running, running.producers.size()))) {
+  const bool is_dead =
+      std::ranges::any_of(running.threads, [&](const Thread& thread) { return get("phases", thread.number) == kDead; });
+  if (tells || (is_dead && get_own("living", running.threads.front().own) == 0 &&
+                were_told(running, running.producers.size()))) {
     throw std::invalid_argument(
         fmt::format("join_consumer: flow {} has lost its last consumer, and its producers {}: start another", flow,
                     tells ? "are being told" : "were told"));

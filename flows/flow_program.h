@@ -37,6 +37,7 @@ inline constexpr std::array kSharedThreadRegisters{"positions", "misses", "ends"
 inline constexpr std::array kSharedProducerRegisters{"locks", "waits", "asked", "pendings"};
 
 inline constexpr std::uint32_t kFirstEnd = 16;
+inline constexpr std::size_t kMostMembers = 16'384;  // of the table `members`
 // Arguments of is_thread that change while a flow runs.
 inline constexpr std::size_t kThreadProducers = 3;
 inline constexpr std::size_t kThreadIsOpen = 13;

@@ -523,13 +523,18 @@ FlowState FlowSwitch::state(FlowId flow) const {
   bool are_over = true;
   bool has_one_ended = false;
   const bool is_replicated = running.flow.kind == FlowKind::replicate;
+  const bool have_all_ended = std::ranges::all_of(running.producers, [&](const Member& member) {
+    return !member.is_there || get("gone", member.number) == kProducerEnded;
+  });
   for (const Thread& thread : running.threads) {
     const std::uint32_t phase = get("phases", thread.number);
-    const bool has_lost_its_consumer = phase == kDead || phase == kTell || phase == kDrain;
+    // The last one that leaves a closed flow would have told the producers, but all had ended.
+    const bool has_told_nobody = phase == kDead && thread.leaves && have_all_ended && get_own("lost", thread.own) == 0;
+    const bool has_lost_its_consumer = (phase == kDead && !has_told_nobody) || phase == kTell || phase == kDrain;
     const std::uint32_t lost =
         thread.own == 0 ? (has_lost_its_consumer ? 1U : 0U) : get_own("lost", thread.own) & ~running.left;
     are_over = are_over && (phase == kDone || phase == kDead);
-    has_one_ended = has_one_ended || (phase == kDone && !thread.leaves);
+    has_one_ended = has_one_ended || (phase == kDone && !thread.leaves) || has_told_nobody;
     result.is_broken =
         result.is_broken || has_lost_its_consumer || (get("marks", thread.number) & kLost) != 0 || lost != 0;
     result.delivered.push_back(get("heads", thread.number));
@@ -537,6 +542,7 @@ FlowState FlowSwitch::state(FlowId flow) const {
     result.rate_shares.push_back(std::exp2(-static_cast<double>(get("slownesses", thread.number) >> 2U)));
     for (std::size_t c = 0; c < (is_replicated ? running.consumers.size() : 1); ++c) {
       result.lost_consumers.push_back((lost >> c & 1U) != 0);
+      result.left_consumers.push_back(is_replicated ? (running.left >> c & 1U) != 0 : thread.leaves);
     }
   }
   result.has_ended = are_over && has_one_ended;

@@ -35,15 +35,17 @@ void check_states(const char* name, const std::vector<FlowRing>& rings, const st
 }
 
 bool is_in(const std::vector<bool>& some, std::size_t i) { return i < some.size() && some[i]; }
+// A consumer of a replicated flow gets nothing any more.
+bool is_out(const FlowState& before, std::size_t consumer) {
+  return is_in(before.lost_consumers, consumer) || is_in(before.left_consumers, consumer);
+}
 
-// Of the copies from number `first` on, the one that has most. Those that were given up may lack what the others have
-// read long ago.
-std::size_t latest_of(const std::vector<RingState>& consumers, std::size_t first, std::size_t copies,
-                      const std::vector<bool>& lost) {
-  std::size_t latest = first;
-  for (std::size_t c = first; c < first + copies; ++c) {
+// Of the copies, the one that has most. Those that are out may lack what the others have read long ago.
+std::size_t latest_of(const std::vector<RingState>& consumers, const FlowState& before) {
+  std::size_t latest = 0;
+  for (std::size_t c = 0; c < consumers.size(); ++c) {
     const bool is_later = beyond(consumers[c].head, consumers[latest].head) <= kCount / 2;
-    if (!is_in(lost, c) && (is_in(lost, latest) || is_later)) {
+    if (!is_out(before, c) && (is_out(before, latest) || is_later)) {
       latest = c;
     }
   }
@@ -52,13 +54,13 @@ std::size_t latest_of(const std::vector<RingState>& consumers, std::size_t first
 
 // The next batch comes when all have the one before.
 void check_copies(const Flow& flow, const std::vector<RingState>& consumers, const FlowState& before) {
-  if (std::ranges::count(before.lost_consumers, true) >= static_cast<std::ptrdiff_t>(consumers.size())) {
-    throw std::invalid_argument("take_over: all consumers were given up: start another flow");
+  const std::size_t latest = latest_of(consumers, before);
+  if (is_out(before, latest)) {
+    throw std::invalid_argument("take_over: all consumers were given up, or have left: start another flow");
   }
-  const std::size_t latest = latest_of(consumers, 0, consumers.size(), before.lost_consumers);
   for (std::size_t c = 0; c < consumers.size(); ++c) {
     const std::uint32_t behind = beyond(consumers[latest].head, consumers[c].head);
-    if (!is_in(before.lost_consumers, c) && behind > flow.consumers[c].shape.slots) {
+    if (!is_out(before, c) && behind > flow.consumers[c].shape.slots) {
       throw std::invalid_argument(
           fmt::format("take_over: consumers[{}] has {} items less than consumers[{}], more than a batch: it was given "
                       "up, so say so in before.lost_consumers",
@@ -95,14 +97,23 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
       taken[p] = tail;
     }
   };
-  for (const RingState& state : consumers) {
-    note(state.last_producer, state.last_tail);
-    note(state.silent_producer, state.silent_tail);
+  const bool is_replicated = running.flow.kind == FlowKind::replicate;
+  for (std::size_t c = 0; c < consumers.size(); ++c) {
+    if (is_replicated && is_out(before, c)) {
+      continue;  // it may have a head that the others lack
+    }
+    note(consumers[c].last_producer, consumers[c].last_tail);
+    note(consumers[c].silent_producer, consumers[c].silent_tail);
   }
   for (std::size_t p = 0; p < std::min(producers.size(), before.taken.size()); ++p) {
     note(static_cast<std::uint32_t>(p + 1), before.taken[p]);
   }
-  bool is_one_lost = before.is_broken;
+  // Of those in the list the threads find out themselves. Who knows no more than that something was lost says
+  // is_broken.
+  bool is_one_lost = before.is_broken && before.lost_producers.empty() && before.lost_consumers.empty();
+  for (std::size_t p = producers.size(); p < before.lost_producers.size(); ++p) {
+    is_one_lost = is_one_lost || before.lost_producers[p];
+  }
   for (std::size_t p = 0; p < producers.size(); ++p) {
     const std::uint32_t number = running.producers[p].number;
     const std::uint32_t tail = producers[p].tail;
@@ -115,20 +126,21 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
       set("gone", number, kProducerLost);
     }
   }
-  const std::size_t copies = running.flow.kind == FlowKind::replicate ? consumers.size() : 1;
+  const std::size_t copies = is_replicated ? consumers.size() : 1;
   std::vector<std::size_t> latest(running.threads.size());  // of the thread's consumers
   for (std::size_t i = 0; i < running.threads.size(); ++i) {
     const std::uint16_t thread = running.threads[i].number;
     std::uint32_t marks = is_one_lost ? kLost : 0;
-    latest[i] = copies == 1 ? i : latest_of(consumers, 0, copies, before.lost_consumers);
+    latest[i] = is_replicated ? latest_of(consumers, before) : i;
     const std::uint32_t head = consumers[latest[i]].head & kCount;
     std::uint32_t lost = 0;
     std::uint32_t fullest = 0;
     bool has_ended = false;
     bool have_all_the_same = true;
     for (std::size_t c = i * copies; c < (i + 1) * copies; ++c) {
-      if (copies > 1 && is_in(before.lost_consumers, c)) {
+      if (is_replicated && is_out(before, c)) {
         lost |= std::uint32_t{1} << c;
+        running.left |= is_in(before.left_consumers, c) ? std::uint32_t{1} << c : 0U;
         continue;
       }
       has_ended = has_ended || (consumers[c].head & kEnded) != 0;
@@ -199,7 +211,7 @@ void FlowSwitch::count_living(Running& running) {
     if (get("phases", thread.number) != kDone) {
       ++living;
     } else {
-      thread.leaves = !have_all_ended;
+      thread.leaves = running.flow.is_open || !have_all_ended;  // an open flow does not end
     }
   }
   set_own("living", running.threads.front().own, living);

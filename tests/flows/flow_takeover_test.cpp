@@ -178,6 +178,20 @@ TEST(FlowTakeover, AConsumerThatHasLeftIsNotCounted) {
   EXPECT_FALSE(network.state().has_ended);
 }
 
+// An open flow does not end because its consumers have left.
+TEST(FlowTakeover, AnOpenFlowWhoseConsumersHaveLeftHasNotEnded) {
+  FlowNetwork network(zero_sided_program(),
+                      {.producers = 1, .consumers = 1, .kind = FlowKind::balance, .is_open = true});
+  network.producer(0).end();
+  network.run([&] { return network.producer(0).is_drained() || network.now() > kLongest; });
+  network.control().leave_consumer(network.flow(), 0);
+  network.run([&] { return network.consumer(0).has_ended() || network.now() > kLongest; });
+  network.fail_over();
+  EXPECT_FALSE(network.state().has_ended);
+  network.control().close(network.flow());
+  EXPECT_TRUE(network.state().has_ended);
+}
+
 // A consumer of a replicated flow that was given up, and lives, must not be told of items that it never got.
 TEST(FlowTakeover, WhoWasGivenUpBeforeGetsNothingMore) {
   for (const std::size_t lost : {std::size_t{0}, std::size_t{1}}) {
@@ -222,6 +236,14 @@ TEST(FlowTakeover, WhoWasGivenUpBeforeGetsNothingMore) {
     EXPECT_EQ(network.head_of(lost), head) << lost;
     EXPECT_TRUE(network.state().lost_consumers[lost]);
     EXPECT_FALSE(network.state().lost_consumers[other]);
+    // The others' end is no broken one.
+    network.producer(0).end();
+    network.run([&] {
+      while (network.pop(other)) {
+      }
+      return network.consumer(other).has_ended() || network.now() > 3 * kLongest;
+    });
+    EXPECT_TRUE(network.consumer(other).has_ended());
   }
 }
 
@@ -249,6 +271,38 @@ TEST(FlowTakeover, CountersThatCannotBeAreRefused) {
   EXPECT_THROW(control.take_over(flow, {{.head = 9, .tail = 2}}, {{}}), std::invalid_argument);
   EXPECT_THROW(control.take_over(flow, {{}}, {{.head = 1, .tail = 2}}), std::invalid_argument);
   EXPECT_NO_THROW(control.take_over(flow, {{.head = 5, .tail = 2}}, {{.head = 2, .tail = 2}}));
+}
+
+// Those that have died may be left out at the end of the list; FlowState still names them.
+TEST(FlowTakeover, WhoLivesIsFoundAmongThoseThatAreThere) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, {.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}});
+  const auto flow_to = [&](std::size_t consumers) {
+    Flow flow{.kind = FlowKind::replicate};
+    std::uint64_t address = 4096;
+    const auto ring = [&](const SwitchEnd& end) {
+      return FlowRing{.queue_pair = 1, .end = end, .address = address += 4096, .shape = {.slots = 4, .item_bytes = 8}};
+    };
+    flow.producers = {ring(control.new_end())};
+    for (const SwitchEnd& end : control.new_ends(consumers)) {
+      flow.consumers.push_back(ring(end));
+    }
+    return flow;
+  };
+  const std::vector<RingState> producers{{.head = 22, .tail = 20}};
+  const RingState has_most{.head = 20, .tail = 20};
+  const RingState is_behind{.head = 3, .tail = 3};
+  const FlowState second_is_lost{.lost_consumers = {false, true}};
+  const auto flow = control.take_over(flow_to(1), producers, {has_most}, second_is_lost);
+  EXPECT_EQ(control.state(flow).delivered, std::vector<std::uint32_t>{20});
+  control.stop(flow);
+  EXPECT_THROW(control.take_over(flow_to(2), producers, {is_behind, has_most}), std::invalid_argument);
+  const auto left = control.take_over(flow_to(2), producers, {is_behind, has_most}, {.left_consumers = {true, false}});
+  EXPECT_EQ(control.state(left).delivered, std::vector<std::uint32_t>{20});
+  EXPECT_FALSE(control.state(left).is_broken);
+  EXPECT_EQ(control.state(left).left_consumers, (std::vector<bool>{true, false}));
+  control.stop(left);
+  EXPECT_THROW(control.take_over(flow_to(1), producers, {has_most}, {.lost_consumers = {true}}), std::invalid_argument);
 }
 
 }  // namespace takeovers

@@ -86,10 +86,10 @@ struct Flow {
   std::vector<FlowRing> consumers{};
   std::uint32_t path_mtu = 1024;                       ///< 256, 512, 1024, 2048 or 4096
   std::uint64_t batch_bytes = std::uint64_t{4} << 20;  ///< the most that moves at once, to 2^30; at least one item does
-  std::chrono::nanoseconds poll_interval = std::chrono::microseconds(10);  ///< of a consumer that has nothing to do
+  std::chrono::nanoseconds poll_interval = std::chrono::microseconds(10);  ///< of an idle consumer; 10 minutes at most
   /// After 1 000 polls in vain the interval doubles from poll to poll, up to this one, until an item has moved: an idle
-  /// flow burns no core, and its first item waits so long at most. If it is
-  /// not longer than poll_interval, that one stays.
+  /// flow burns no core, and its first item waits so long at most. If it is not longer than poll_interval, that one
+  /// stays. 10 minutes at most.
   std::chrono::nanoseconds idle_interval = std::chrono::milliseconds(1);
   /// Until a request is repeated, 0 to 2^28 us. It must be longer than 16 packets and their answers take. While data
   /// comes it begins anew. The second repetition comes after twice this time, the third after four times, all others
@@ -109,6 +109,7 @@ struct FlowState {
   std::vector<std::uint32_t> taken{};      ///< the tail of each producer's ring
   std::vector<bool> lost_producers{};      ///< those that were given up, as `taken`
   std::vector<bool> lost_consumers{};      ///< those that were given up, in their order
+  std::vector<bool> left_consumers{};      ///< those that leave_consumer() named
   /// The most items of a batch at present, of each consumer; if replicated, one for all. It begins with 64 KiB; a
   /// packet that is lost halves it, and a batch without losses doubles it, up to Flow::batch_bytes.
   std::vector<std::uint32_t> batch_items{};

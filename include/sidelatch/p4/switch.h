@@ -128,9 +128,9 @@ class Switch {
   /// When the next packet is due, as set_time() counts; nothing if there are no generators.
   [[nodiscard]] std::optional<std::uint64_t> next_generated() const noexcept;
 
+  [[nodiscard]] std::uint64_t time() const noexcept { return time_; }
   /// Virtual time in nanoseconds; the timestamps that a program sees are in microseconds. Packets of generators that
   /// are due by then arrive.
-  [[nodiscard]] std::uint64_t time() const noexcept { return time_; }
   void set_time(std::uint64_t nanoseconds) {
     time_ = nanoseconds;
     if (nanoseconds >= due_) {
