@@ -142,7 +142,8 @@ Value Lowering::cast(const Value& value, const Type* type, Location at) {
     return integer_value(number_of(value, at));
   }
   const Type* from = value.type;
-  if (value.kind == Value::Kind::list || value.kind == Value::Kind::invalid || from == type || from == nullptr) {
+  const bool is_list = value.kind == Value::Kind::list && (from == nullptr || !from->is_wide);
+  if (is_list || value.kind == Value::Kind::invalid || from == type || from == nullptr) {
     return coerce(value, type, at);
   }
   const auto is_wide_or_bits = [](const Type* one) { return one->is_wide || (one->is_bits() && !one->is_signed); };

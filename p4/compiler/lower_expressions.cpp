@@ -153,7 +153,9 @@ Value Lowering::member_of(const Value& base, const ast::Expr& expr) {
       fail(expr.at, text(type) + " has no members");
     }
     const auto found = std::find(type->members.begin(), type->members.end(), expr.text);
-    if (found == type->members.end()) {
+    const bool is_undeclared =
+        type == types_.error && std::ranges::find(undeclared_errors_, expr.text) != undeclared_errors_.end();
+    if (found == type->members.end() || is_undeclared) {
       fail(expr.at, text(type) + " has no member '" + expr.text + "'");
     }
     const auto number = static_cast<std::size_t>(found - type->members.begin());
@@ -251,6 +253,9 @@ Value Lowering::index(const ast::Expr& expr) {
   const Value base = eval(*expr.operands[0]);
   Value at = eval(*expr.operands[1]);
   at = bits_of(at, expr.at);
+  if (base.type != nullptr && base.type->is_wide) {
+    fail(expr.at, "a slice of one bit is [B:B]");
+  }
   if (base.kind == Value::Kind::list || (base.kind == Value::Kind::place && base.type->kind == Type::Kind::tuple)) {
     const Number number = number_of(at, expr.at);
     const std::size_t count = base.kind == Value::Kind::list ? base.items.size() : base.type->fields.size();
@@ -308,6 +313,9 @@ Value Lowering::slice(const ast::Expr& expr) {
     high = combine("+", low, combine("-", width, Number::of(1), expr.at), expr.at);
   }
   base = bits_of(base, expr.at);
+  if (base.kind == Value::Kind::list && base.type != nullptr && base.type->is_wide) {
+    base = data_of(base, expr.at);  // a literal
+  }
   const bool is_number = base.kind == Value::Kind::integer;
   const bool is_wide = base.kind == Value::Kind::place && base.type->is_wide;
   if (!is_number && !is_wide && (base.type == nullptr || !base.type->is_bits())) {

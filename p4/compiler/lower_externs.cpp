@@ -13,28 +13,41 @@ namespace sidelatch::p4 {
 namespace {
 
 // A program may bring a v1model.p4 of its own, or overloads.
-struct LeastParameters {
-  std::string_view function;
-  std::size_t count;
+struct ParameterCount {
+  std::string_view name;  // METHOD or OBJECT.METHOD
+  std::size_t least;
+  std::size_t most = least;
 };
-constexpr std::array<LeastParameters, 18> kParametersAtLeast{{{"verify", 2},
-                                                              {"mark_to_drop", 1},
-                                                              {"hash", 5},
-                                                              {"verify_checksum", 4},
-                                                              {"update_checksum", 4},
-                                                              {"verify_checksum_with_payload", 4},
-                                                              {"update_checksum_with_payload", 4},
-                                                              {"random", 3},
-                                                              {"clone", 2},
-                                                              {"clone_preserving_field_list", 3},
-                                                              {"resubmit_preserving_field_list", 1},
-                                                              {"recirculate_preserving_field_list", 1},
-                                                              {"truncate", 1},
-                                                              {"digest", 2},
-                                                              {"assert", 1},
-                                                              {"assume", 1},
-                                                              {"static_assert", 1},
-                                                              {"log_msg", 1}}};
+constexpr std::array<ParameterCount, 24> kParameterCounts{{{"verify", 2},
+                                                           {"mark_to_drop", 1},
+                                                           {"hash", 5},
+                                                           {"verify_checksum", 4},
+                                                           {"update_checksum", 4},
+                                                           {"verify_checksum_with_payload", 4},
+                                                           {"update_checksum_with_payload", 4},
+                                                           {"random", 3},
+                                                           {"clone", 2},
+                                                           {"clone_preserving_field_list", 3},
+                                                           {"resubmit_preserving_field_list", 1},
+                                                           {"recirculate_preserving_field_list", 1},
+                                                           {"truncate", 1},
+                                                           {"digest", 2},
+                                                           {"assert", 1},
+                                                           {"assume", 1},
+                                                           {"static_assert", 1, 2},
+                                                           {"log_msg", 1, 2},
+                                                           {"register.read", 2},
+                                                           {"register.write", 2},
+                                                           {"counter.count", 1},
+                                                           {"meter.execute_meter", 2},
+                                                           {"direct_meter.read", 1},
+                                                           {"Checksum16.get", 1}}};
+
+bool is_known_form(std::string_view name, const ast::Declaration& declaration) {
+  const auto known = std::ranges::find(kParameterCounts, name, &ParameterCount::name);
+  const std::size_t count = declaration.parameters.size();
+  return known == kParameterCounts.end() || (count >= known->least && count <= known->most);
+}
 
 }  // namespace
 
@@ -237,10 +250,9 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     fail(expr.at, fmt::format("there is no function '{}' with {} parameters", function.name, expr.operands.size() - 1));
   }
   const std::string& name = function.name;
-  const auto known = std::ranges::find(kParametersAtLeast, std::string_view(name), &LeastParameters::function);
-  if (known != kParametersAtLeast.end() && chosen->parameters.size() < known->count) {
-    unsupported(expr.at, fmt::format("{}() with {} parameters: v1model's has {}", name, chosen->parameters.size(),
-                                     known->count));
+  if (!is_known_form(name, *chosen)) {
+    unsupported(expr.at,
+                fmt::format("{}() with {} parameters, which v1model's has not", name, chosen->parameters.size()));
   }
   const std::vector<const ast::Expr*> arguments = arguments_of(expr, chosen->parameters);
   const auto number = [&](std::size_t which, unsigned width) {
@@ -363,6 +375,10 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
   if (stage_ == Stage::parser) {
     unsupported(expr.at, kind + " in a parser");
   }
+  if (!is_known_form(kind + "." + method, *chosen)) {
+    unsupported(expr.at, fmt::format("{}.{}() with {} parameters, which v1model's has not", kind, method,
+                                     chosen->parameters.size()));
+  }
   const std::vector<const ast::Expr*> arguments = arguments_of(expr, chosen->parameters);
   const auto index_type = [&]() -> const Type* {
     const bool given =
@@ -395,6 +411,9 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
       store(target, result, expr.at);
       return {};
     }
+    if (method != "write") {
+      unsupported(expr.at, kind + "." + method);
+    }
     const int index = index_of(*arguments[0]);
     const int value = scalar(coerce(eval(*arguments[1], element), element, arguments[1]->at), expr.at);
     ir::Statement& made = add(ir::Do::register_write, expr.at);
@@ -402,7 +421,7 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
     made.exprs = {index, value};
     return {};
   }
-  if (kind == "counter") {
+  if (kind == "counter" && method == "count") {
     const int index = index_of(*arguments[0]);
     ir::Statement& made = add(ir::Do::count, expr.at);
     made.which = object.index;
@@ -412,7 +431,7 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
   if (kind == "direct_counter") {
     return {};  // the table counts
   }
-  if (kind == "meter" || kind == "direct_meter") {
+  if ((kind == "meter" && method == "execute_meter") || (kind == "direct_meter" && method == "read")) {
     const std::size_t result = kind == "meter" ? 1 : 0;
     if (kind == "meter") {
       static_cast<void>(index_of(*arguments[0]));
@@ -424,7 +443,7 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
     store_scalar(target, constant(0, target.type->width), expr.at);  // green
     return {};
   }
-  if (kind == "Checksum16") {
+  if (kind == "Checksum16" && method == "get") {
     return checksum16(*arguments[0]);
   }
   unsupported(expr.at, kind + "." + method);

@@ -80,7 +80,12 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
   }
   const std::vector<const ast::Expr*> arguments =
       in_order(instance.arguments, instance.argument_names, (*constructor)->parameters, instance.at);
-  const auto argument = [&](std::size_t which) -> const ast::Expr& { return *arguments[which]; };
+  const auto argument = [&](std::size_t which) -> const ast::Expr& {
+    if (which >= arguments.size()) {
+      unsupported(instance.at, fmt::format("a constructor of {} with {} parameters", kind, arguments.size()));
+    }
+    return *arguments[which];
+  };
   const auto size = [&]() {
     const Number number = constant_number(argument(0));
     const Type* const given = eval(argument(0)).type;

@@ -299,7 +299,7 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
       std::move(side->begin(), side->end(), std::back_inserter(*block_));
     }
     if (a.kind == Value::Kind::integer && b.kind == Value::Kind::integer) {
-      if (expected == nullptr || !expected->is_bits()) {
+      if (expected == nullptr || !(expected->is_bits() || expected->is_new)) {
         if (is_constant(condition)) {
           return constant_value(condition) != 0 ? a : b;
         }

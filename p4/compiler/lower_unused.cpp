@@ -54,6 +54,7 @@ void Lowering::check_unused(const ast::Declaration& declaration) {
     warnings_.push_back(
         {failure.at, fmt::format("nothing uses '{}', which is left out: {}", declaration.name, failure.message)});
     active_.clear();
+    under_way_.clear();
     function_ = nullptr;
     is_quiet_ = false;
   }

@@ -113,17 +113,29 @@ TEST(Declarations, AParameterHasItsOwnName) {
               HasSubstr("the parameter 'a' of a constructor has no direction"));
 }
 
+// The program with a v1model.p4 of its own, which has another text in one place.
+std::string with_v1model(const Parts& parts, const std::string& text, const std::string& replacement) {
+  std::string v1model(*builtin_source("v1model.p4"));
+  const std::size_t at = v1model.find(text);
+  EXPECT_NE(at, std::string::npos) << text;
+  v1model.replace(at, text.size(), replacement);
+  std::string whole = program(parts);
+  const std::string include = "#include <v1model.p4>\n";
+  return whole.replace(whole.find(include), include.size(), v1model);
+}
+
+TEST(Declarations, OfAV1modelOfOnesOwnOnlyKnownFormsAreTaken) {
+  const Parts sums{.locals = "Checksum16() c;", .body = "h.x.b = c.get()[7:0];"};
+  EXPECT_THAT(error_of(with_v1model(sums, "bit<16> get<D>(in D data);", "bit<16> get();")),
+              HasSubstr("unsupported: Checksum16.get() with 0 parameters"));
+  const Parts counts{.locals = "direct_counter() c;", .body = "c.count();"};
+  EXPECT_THAT(error_of(with_v1model(counts, "direct_counter(CounterType type);", "direct_counter();")),
+              HasSubstr("unsupported: a constructor of direct_counter with 0 parameters"));
+}
+
 // Programs of 2018 bring such a one along. The switch took another field for the priority, and dropped packets.
 TEST(Declarations, AnEarlierV1modelHasFewerFields) {
-  std::string v1model(*builtin_source("v1model.p4"));
-  const std::string priority = "bit<3> priority;";
-  const std::size_t at = v1model.find(priority);
-  ASSERT_NE(at, std::string::npos);
-  v1model.erase(at, priority.size());
-  std::string whole = program({.body = "s.egress_spec = 2;"});
-  const std::string include = "#include <v1model.p4>\n";
-  whole.replace(whole.find(include), include.size(), v1model);
-  Switch device(compile(whole, "t.p4"), {.ports = 3});
+  Switch device(compile(with_v1model({.body = "s.egress_spec = 2;"}, "bit<3> priority;", ""), "t.p4"), {.ports = 3});
   device.receive(1, std::vector<std::byte>(60, std::byte{1}));
   device.run();
   const auto departed = device.departed();

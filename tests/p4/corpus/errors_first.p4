@@ -38,13 +38,13 @@ control In(inout H h, inout M m, STANDARD) {
     m.key = (int<8>)h.f.kind;
     h.o.difference = minus(b = bump(h.f.x), a = h.f.x);
     both(b = h.o.last, a = h.o.last);
-    id_t i = 5;
+    id_t i = h.f.kind == 1 ? 4 : 5;
     h.o.id = (bit<8>)i + (bit<8>)kFirst;
     h.o.hit = 0;
     by_key.apply();
     bit<256> w = 256w5;
     h.o.wide = 0;
-    if (w == 256w5) { h.o.wide = 1; }
+    if (w == 256w5 && (bit<8>)256w5 == 5 && 256w0x300[15:8] == 3 && (bit<512>)256w5 != 0) { h.o.wide = 1; }
     standard.egress_spec = 2;
   }
 }
