@@ -124,17 +124,11 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
 // The consumers may have died: the producers were told, and those that join, from number `first` on, must be, too.
 void FlowSwitch::tell_joined(const Running& running, std::size_t first) {
   const auto phase_of = [&](const Thread& thread) { return get("phases", thread.number); };
-  const auto tell_again = [&](const Thread& thread) {
-    if (phase_of(thread) == kDead) {
-      let_tell(running, thread);
-    } else {
-      look_anew(thread);
-    }
-  };
+  // One that is telling looks anew anyway.
   const bool is_shuffle = running.flow.kind == FlowKind::shuffle;
   for (const Thread& thread : running.threads) {
-    if (phase_of(thread) == kTell || (is_shuffle && phase_of(thread) == kDead)) {
-      tell_again(thread);
+    if (is_shuffle && phase_of(thread) == kDead) {
+      let_tell(running, thread);
     }
   }
   // Of a balanced flow the last thread told all that were there. If it was another one that went last, it has left, and
