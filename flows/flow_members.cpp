@@ -312,10 +312,7 @@ void FlowSwitch::close(FlowId flow) {
       left == running.threads.end() || std::ranges::find(running.threads, kTell, phase_of) != running.threads.end()) {
     return;
   }
-  const bool have_all_ended = std::ranges::all_of(running.producers, [&](const Member& member) {
-    return !member.is_there || get("gone", member.number) == kProducerEnded;
-  });
-  if (have_all_ended) {
+  if (have_all_ended(running)) {
     left->leaves = false;  // it has had the end of all
   } else {
     let_tell(running, *left);

@@ -517,19 +517,24 @@ const FlowSwitch::Running& FlowSwitch::find(FlowId flow, const char* what) const
   return *found;
 }
 
+// No producer was given up, or is at work.
+bool FlowSwitch::have_all_ended(const Running& running) const {
+  return std::ranges::all_of(running.producers, [&](const Member& member) {
+    return !member.is_there || get("gone", member.number) == kProducerEnded;
+  });
+}
+
 FlowState FlowSwitch::state(FlowId flow) const {
   const Running& running = find(flow, "state");
   FlowState result;
   bool are_over = true;
   bool has_one_ended = false;
   const bool is_replicated = running.flow.kind == FlowKind::replicate;
-  const bool have_all_ended = std::ranges::all_of(running.producers, [&](const Member& member) {
-    return !member.is_there || get("gone", member.number) == kProducerEnded;
-  });
+  const bool is_at_end = have_all_ended(running);
   for (const Thread& thread : running.threads) {
     const std::uint32_t phase = get("phases", thread.number);
     // The last one that leaves a closed flow would have told the producers, but all had ended.
-    const bool has_told_nobody = phase == kDead && thread.leaves && have_all_ended && get_own("lost", thread.own) == 0;
+    const bool has_told_nobody = phase == kDead && thread.leaves && is_at_end && get_own("lost", thread.own) == 0;
     const bool has_lost_its_consumer = (phase == kDead && !has_told_nobody) || phase == kTell || phase == kDrain;
     const std::uint32_t lost =
         thread.own == 0 ? (has_lost_its_consumer ? 1U : 0U) : get_own("lost", thread.own) & ~running.left;

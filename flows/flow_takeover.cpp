@@ -204,18 +204,18 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
 
 // Consumers that had left are told nothing more, and the flow does not end because they have.
 void FlowSwitch::count_living(Running& running) {
-  const bool have_all_ended =
+  const bool are_all_gone =
       std::ranges::none_of(running.producers, [&](const Member& member) { return get("gone", member.number) == 0; });
   std::uint64_t living = 0;
   for (Thread& thread : running.threads) {
     if (get("phases", thread.number) != kDone) {
       ++living;
     } else {
-      thread.leaves = running.flow.is_open || !have_all_ended;  // an open flow does not end
+      thread.leaves = running.flow.is_open || !are_all_gone;  // an open flow does not end
     }
   }
   set_own("living", running.threads.front().own, living);
-  if (living == 0 && !running.flow.is_open && !have_all_ended) {
+  if (living == 0 && !running.flow.is_open && !are_all_gone) {
     let_tell(running, running.threads.front());
   }
 }

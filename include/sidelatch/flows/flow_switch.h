@@ -232,6 +232,7 @@ class FlowSwitch {
   void forget_producer(Running& running, std::size_t producer);
   void tell_joined(const Running& running, std::size_t first);
   void count_living(Running& running);
+  [[nodiscard]] bool have_all_ended(const Running& running) const;
   [[nodiscard]] bool were_told(const Running& running, std::size_t end) const;
   void let_tell(const Running& running, const Thread& thread);
   void look_anew(const Thread& thread);
