@@ -59,7 +59,7 @@ nic::NicOptions options_for(const roce::Wire& wire) {
   // A process that takes the place of a dead one on the wire has the same addresses. With the same numbers, too, the
   // connection manager of the other side would take its connections for those of the dead one.
   std::random_device random;
-  std::uniform_int_distribution<std::uint32_t> number(0x11, 0xff'ffff);
+  std::uniform_int_distribution<std::uint32_t> number(0x11, nic::kGroupQueuePair - 1);
   nic::NicOptions options{.mac = ours.mac, .first_queue_pair = number(random)};
   if (ours.ipv6 != roce::Ipv6Address{}) {
     options.gids.push_back(ours.ipv6);
@@ -306,7 +306,8 @@ void Adapter::run() {
 // Whether callers and the thread drive by turns of single calls. Not while the program sleeps: then the thread may
 // spin.
 bool Adapter::shares_wire() const noexcept {
-  return short_turns_ > 0 && callers_may_drive_ && !callers_rest_ && wire_->can_be_shared();
+  // The wire is gone when another thread has left it, at the end of the process.
+  return wire_ != nullptr && short_turns_ > 0 && callers_may_drive_ && !callers_rest_ && wire_->can_be_shared();
 }
 
 // Spins never: a program that watches memory needs the CPU.

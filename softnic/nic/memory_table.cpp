@@ -160,6 +160,13 @@ bool MemoryTable::invalidate(std::uint32_t key, Domain domain, std::uint32_t que
       (slot->window && (*slot->window == WindowType::one || slot->queue_pair != queue_pair))) {
     return false;
   }
+  // Of a region that nobody may reach from elsewhere the key is no remote one; and its windows would outlive it.
+  const bool is_remote =
+      std::ranges::any_of(std::array{Rights::remote_read, Rights::remote_write, Rights::remote_atomic},
+                          [&](Rights right) { return allows(slot->region.rights, right); });
+  if (!slot->window && (!is_remote || slot->windows != 0)) {
+    return false;
+  }
   Slot& found = slots_[(key >> kGenerationBits) - 1];
   if (found.window) {
     unbind(found);
@@ -211,6 +218,8 @@ void MemoryTable::remove_window(std::uint32_t key) {
     refuse(fmt::format("the key {:#x} names no memory window", key));
   }
   unbind(*window);
+  // Its program has chosen generations: the next ones may be those of keys that this place had before.
+  window->generation = 0xff;
   free_place((key >> kGenerationBits) - 1);
 }
 

@@ -192,7 +192,7 @@ void Nic::check(const QueuePairOptions& options) const {
   check_range("most_send_sges", options.most_send_sges, 0, limits.most_sges);
   check_range("most_receive_sges", options.most_receive_sges, 0, limits.most_sges);
   check_range("most_inline", options.most_inline, 0, limits.most_inline);
-  check_range("number", options.number, 0, Psn::kMask);
+  check_range("number", options.number, 0, kGroupQueuePair - 1);
   // 0 and 1 are reserved for management (3.5.3); 1 is for datagrams between connection managers.
   if (options.number == 1 && options.type != QueuePairType::ud) {
     refuse(NicError::Kind::invalid, "queue pair 1 is for datagrams");
@@ -207,11 +207,11 @@ std::uint32_t Nic::choose_number(std::uint32_t wanted) {
     return wanted;
   }
   while (find_queue_pair(next_number_) != nullptr) {
-    next_number_ = next_number_ == Psn::kMask ? 2 : next_number_ + 1;
+    next_number_ = next_number_ >= kGroupQueuePair - 1 ? 2 : next_number_ + 1;
   }
   const std::uint32_t number = next_number_;
   // Do not reuse the number soon: packets for its former owner may still be on their way.
-  next_number_ = next_number_ == Psn::kMask ? 2 : next_number_ + 1;
+  next_number_ = next_number_ >= kGroupQueuePair - 1 ? 2 : next_number_ + 1;
   return number;
 }
 

@@ -35,6 +35,8 @@ bool is_marked(const Packet& packet) {
   return (bits & 3U) == 3;
 }
 
+}  // namespace
+
 bool is_taken(WorkKind kind, QueuePairType type, bool inlined) {
   switch (type) {
     case QueuePairType::ud:
@@ -48,8 +50,6 @@ bool is_taken(WorkKind kind, QueuePairType type, bool inlined) {
   }
 }
 
-}  // namespace
-
 QueuePair::QueuePair(Device& device, const QueuePairOptions& options, std::uint32_t number)
     : core_(device, *this, options, number), requester_(core_), responder_(core_), datagrams_(core_) {}
 
@@ -58,7 +58,8 @@ QueuePair::~QueuePair() {
   core_.device.forget(*this);
 }
 
-void QueuePair::check(const QueuePairAttributes& values, Attributes given, QueuePairState to) const {
+void QueuePair::check(const QueuePairAttributes& values, Attributes given) const {
+  const S to = has(given, A::state) ? values.state : state();
   const NicOptions& options = core_.device.options;
   if (has(given, A::current_state) && values.current_state != state()) {
     refuse(number(), fmt::format("it is in {}, not in {}", name(state()), name(values.current_state)));
@@ -80,7 +81,7 @@ void QueuePair::check(const QueuePairAttributes& values, Attributes given, Queue
 void QueuePair::modify(const QueuePairAttributes& values, Attributes given) {
   const S from = state();
   const S to = has(given, A::state) ? values.state : from;
-  check(values, given, to);
+  check(values, given);
   take(values, given);
   enter(from, to);
   settle();
@@ -94,7 +95,7 @@ void QueuePair::take(const QueuePairAttributes& values, Attributes given) {
     }
   };
   using Q = QueuePairAttributes;
-  copy(A::notify_drained, &Q::notify_drained);
+  own.notify_drained = has(given, A::notify_drained) && values.notify_drained;  // of this transition
   copy(A::rights, &Q::rights);
   copy(A::p_key_index, &Q::p_key_index);
   copy(A::port, &Q::port);

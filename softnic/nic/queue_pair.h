@@ -24,6 +24,9 @@
 
 namespace sidelatch::softnic::nic {
 
+/// Whether queue pairs of this type take such requests.
+[[nodiscard]] bool is_taken(WorkKind kind, QueuePairType type, bool inlined);
+
 class QueuePair {
  public:
   /// `options` have been checked, and `number` is unique (Nic::make_queue_pair()).
@@ -40,6 +43,8 @@ class QueuePair {
   /// nothing if the transition does not allow or lacks an attribute, a value is out of range, or `current_state` is
   /// wrong; busy if max_dest_rd_atomic is to change while answers have not left yet.
   void modify(const QueuePairAttributes& values, Attributes given);
+  /// Throws as modify() does, and changes nothing.
+  void check(const QueuePairAttributes& values, Attributes given) const;
   /// The attributes; `receive_psn` and `send_psn` as they are now. `current_state` is the state.
   [[nodiscard]] QueuePairAttributes query() const;
   /// SQD: whether requests that have begun are not complete yet.
@@ -85,7 +90,6 @@ class QueuePair {
  private:
   [[nodiscard]] bool is_connected() const noexcept { return core_.options.type != QueuePairType::ud; }
   void take(const QueuePairAttributes& values, Attributes given);
-  void check(const QueuePairAttributes& values, Attributes given, QueuePairState to) const;
   void enter(QueuePairState from, QueuePairState to);
   void reset();
   /// After each call: flushes and reports what the new state requires.

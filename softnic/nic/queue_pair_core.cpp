@@ -45,7 +45,12 @@ QueuePairCore::QueuePairCore(Device& its_device, QueuePair& its_owner, const Que
       sends(given.send_depth, given.most_send_sges, given.most_inline),
       own_receives(given.shared_receives == nullptr ? given.receive_depth : 0, given.most_receive_sges),
       receives(given.shared_receives == nullptr ? own_receives : *given.shared_receives),
-      inbox{&receives, given.receive_completions, given.domain} {}
+      inbox(own_inbox()) {}
+
+Inbox QueuePairCore::own_inbox() noexcept {
+  const ReceiveQueue* const shared = options.shared_receives;
+  return {&receives, options.receive_completions, options.domain, shared == nullptr ? options.domain : shared->domain};
+}
 
 void QueuePairCore::add(CompletionQueue& queue, const Completion& completion, bool is_solicited) {
   const bool was_broken = queue.has_overrun();
@@ -105,14 +110,14 @@ bool QueuePairCore::find_inbox(std::uint32_t srq) {
     return false;
   }
   ReceiveQueue& queue = *found->second;
-  inbox = {&queue, queue.completions, queue.domain};
+  inbox = {&queue, queue.completions, queue.domain, queue.domain};
   return true;
 }
 
 bool QueuePairCore::place_received(const ReceiveBuffer& buffer, std::uint64_t offset, std::span<const std::byte> bytes,
                                    std::uint64_t message) {
   const auto find = [&](const Sge& sge, std::uint64_t from, std::uint64_t length) {
-    return device.table.local(sge.lkey, inbox.domain, sge.address + from, length, Rights::local_write);
+    return device.table.local(sge.lkey, inbox.receive_domain, sge.address + from, length, Rights::local_write);
   };
   const bool is_allowed = for_each_part(
       buffer.parts(), offset, bytes.size(),
@@ -170,12 +175,14 @@ void QueuePairCore::poll_receives() {
 }
 
 void QueuePairCore::flush_pending_receives() {
+  const Inbox now = inbox;
   for (const PendingReceive& pending : pending_) {
     if (pending.inbox.completions != nullptr) {
       inbox = pending.inbox;
       fail_receive(pending.completion.id, CompletionStatus::flushed);
     }
   }
+  inbox = now;
   pending_.clear();
 }
 
@@ -186,7 +193,7 @@ void QueuePairCore::forget_inbox(const ReceiveQueue& queue) {
     }
   }
   if (inbox.receives == &queue) {
-    inbox = {&receives, options.receive_completions, options.domain};
+    inbox = own_inbox();
   }
 }
 

@@ -39,7 +39,8 @@ struct QueuePairOptions {
 struct Inbox {
   ReceiveQueue* receives = nullptr;
   CompletionQueue* completions = nullptr;
-  Domain domain = 0;
+  Domain domain = 0;          ///< of the R_Keys
+  Domain receive_domain = 0;  ///< of the L_Keys in receive requests: that of a shared receive queue (10.2.9)
 };
 
 class QueuePairCore {
@@ -70,10 +71,10 @@ class QueuePairCore {
     attributes.state = QueuePairState::error;
     explain("enters ERROR", why);
   }
-  /// The same for SQE, if the queue pair is in RTS.
+  /// The same for SQE, if the queue pair is in RTS, or drains (IBTA 10.3.1.6).
   template <class Why>
   void enter_send_error(Why why) {
-    if (state() == QueuePairState::rts) {
+    if (state() == QueuePairState::rts || state() == QueuePairState::sqd) {
       attributes.state = QueuePairState::sqe;
       explain("enters SQE", why);
     }
@@ -118,6 +119,7 @@ class QueuePairCore {
 
  private:
   void note(std::string_view what, const std::string& why);
+  [[nodiscard]] Inbox own_inbox() noexcept;
 
   struct PendingReceive {
     Inbox inbox;  // without a completion queue: it has ended

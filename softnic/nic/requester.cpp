@@ -265,7 +265,11 @@ bool Requester::carry_out(const SendRequest& request) {
 
 // Completes what needed no packet, and was done while earlier requests had not completed.
 void Requester::complete_local() {
-  while (core_.sends.first() < cursor_ && is_local(core_.sends.at(core_.sends.first()).request.kind)) {
+  // Also if requests before it were to be sent again, so that the cursor is not behind it any more.
+  const auto is_done = [](const SendEntry& entry) {
+    return is_local(entry.request.kind) && entry.has_begun && !entry.failure;
+  };
+  while (!core_.sends.is_empty() && is_done(core_.sends.at(core_.sends.first()))) {
     pop_first(CompletionStatus::success);
   }
 }

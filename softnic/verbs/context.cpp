@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <ranges>
 #include <unordered_map>
 #include <vector>
 
@@ -68,28 +69,25 @@ void end_all(Objects& objects, const ibv_context& context, ContextOf context_of,
   });
 }
 
-// The last handle of a queue pair ends it.
-void let_go(QueuePair& pair, nic::Nic& device) {
-  if (pair.handles.use_count() == 1) {
-    device.destroy(*pair.pair);
+void end_queue_pairs(const ibv_context& context, const ProcessNic& nic, nic::Nic& device) {
+  std::vector<QueuePair*> ended;
+  const auto add = [&](QueuePair* pair) {
+    if (pair->qp_base.context == &context) {
+      ended.push_back(pair);
+    }
+  };
+  std::ranges::for_each(std::views::values(nic.queue_pairs), add);
+  std::ranges::for_each(nic.opened_pairs, add);
+  for (QueuePair* const pair : ended) {
+    end_handle(*pair, device);
   }
-  pair.handles.reset();
 }
 
 // Ends users before the objects that they use.
 void end_objects(Context& context, ProcessNic& nic, nic::Nic& device) {
   const ibv_context& common = context.context;
   const auto context_of = [](const auto& object) { return object.context; };
-  end_all(
-      nic.queue_pairs, common, [](const QueuePair& pair) { return pair.qp_base.context; },
-      [&](QueuePair& pair) { let_go(pair, device); });
-  std::erase_if(nic.opened_pairs, [&](QueuePair* pair) {
-    if (pair->qp_base.context != &common) {
-      return false;
-    }
-    let_go(*pair, device);
-    return true;
-  });
+  end_queue_pairs(common, nic, device);
   end_all(nic.shared_receive_queues, common, context_of,
           [&](const SharedReceiveQueue& queue) { device.destroy(*queue.queue); });
   std::erase_if(nic.armed, [&](const CompletionQueue* queue) { return queue->context == &common; });

@@ -74,6 +74,9 @@ int post_srq_recv(ibv_srq* queue, ibv_recv_wr* request, ibv_recv_wr** refused);
 // queue_pairs.cpp
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes);
 ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes);
+/// Takes a handle of a queue pair from the NIC, under its lock; the last one ends the queue pair. An XRC target may
+/// have several, and outlives the one that it was made with.
+void end_handle(QueuePair& handle, nic::Nic& device);
 
 // posting.cpp
 int post_send(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** refused);

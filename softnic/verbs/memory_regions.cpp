@@ -259,10 +259,12 @@ SIDELATCH_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* region, int flags, ibv_pd* domai
 
 SIDELATCH_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* region) {
   return error_of([&] {
-    Context& context = of(*region->context);
-    context.nic->call([&](nic::Nic& nic) {
+    ProcessNic& process = *of(*region->context).nic;
+    process.call([&](nic::Nic& nic) {
       nic.deregister_memory(region->lkey);
-      context.regions.erase(region->lkey);
+      for (Context* const context : process.contexts) {
+        context->regions.erase(region->lkey);  // it may have been imported from another one
+      }
     });
     delete &of(*region);
     return 0;

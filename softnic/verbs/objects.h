@@ -124,10 +124,8 @@ struct QueuePair : ibv_qp_ex {
   ProcessNic* nic = nullptr;
   nic::QueuePair* pair = nullptr;
   ProtectionDomain* placed_by = nullptr;  ///< whose memory it is in (placement.h)
-  /// XRC targets: one for each ibv_qp of the same queue pair; the last one ends it.
-  std::shared_ptr<int> handles = std::make_shared<int>(0);
-  bool has_builder = false;    ///< made with send_ops_flags
-  std::uint32_t reported = 0;  ///< under the lock
+  bool has_builder = false;               ///< made with send_ops_flags
+  std::uint32_t reported = 0;             ///< under the lock
   WorkBuilder builder;
 };
 

@@ -31,7 +31,7 @@ int post_one(QueuePair& pair, const ibv_send_wr& request) {
   }
   SgeRoom room;
   converted.sges = convert_sges(request.sg_list, request.num_sge, room);
-  if (options.type == nic::QueuePairType::ud) {
+  if (options.type == nic::QueuePairType::ud && nic::is_taken(*kind, options.type, converted.inlined)) {
     if (request.wr.ud.ah == nullptr) {
       refuse(EINVAL, "a datagram needs an address handle");
     }

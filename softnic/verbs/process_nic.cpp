@@ -200,8 +200,16 @@ void ProcessNic::deliver(const nic::Event& event) const {
       report(of(*queue->context), report_as);
     }
   } else if (QueuePair* const pair = find(queue_pairs, event.number)) {
-    report_as.element.qp = &pair->qp_base;
-    report(of(*pair->qp_base.context), report_as);
+    const auto tell = [&](QueuePair& handle) {
+      report_as.element.qp = &handle.qp_base;
+      report(of(*handle.qp_base.context), report_as);
+    };
+    tell(*pair);
+    for (QueuePair* const other : opened_pairs) {
+      if (other->pair == pair->pair) {
+        tell(*other);
+      }
+    }
   }
 }
 

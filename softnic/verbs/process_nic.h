@@ -99,6 +99,7 @@ class ProcessNic {
 
   /// The contexts to notify when the wire fails.
   std::vector<Context*> contexts{};
+  /// A handle of each queue pair, by its number.
   std::unordered_map<std::uint32_t, QueuePair*> queue_pairs{};
   /// Further handles of XRC targets (ibv_open_qp(3)).
   std::unordered_set<QueuePair*> opened_pairs{};

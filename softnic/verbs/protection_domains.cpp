@@ -110,7 +110,9 @@ SIDELATCH_VERBS_EXPORT int ibv_dealloc_pd(ibv_pd* domain) {
     } else {
       ours.nic->call([&](nic::Nic& nic) {
         nic.destroy_domain(ours.domain);
-        of(*domain->context).domains.erase(ours.domain);
+        for (Context* const context : ours.nic->contexts) {
+          context->domains.erase(ours.domain);  // it may have been imported from another one
+        }
       });
     }
     delete &ours;

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -196,7 +197,7 @@ nic::QueuePairState state_of(ibv_qp_state state) {
 }
 
 // Reads only the given attributes: the others need not be set.
-nic::QueuePairAttributes values_of(ProcessNic& nic, const ibv_qp_attr& from, Attributes given) {
+nic::QueuePairAttributes values_of(const ibv_qp_attr& from, Attributes given, std::size_t gids) {
   nic::QueuePairAttributes to;
   const auto is_given = [given](Attributes one) { return has(given, one); };
   if (is_given(Attributes::state)) {
@@ -213,8 +214,7 @@ nic::QueuePairAttributes values_of(ProcessNic& nic, const ibv_qp_attr& from, Att
     to.path_mtu = path_mtu_of(from.path_mtu);
   }
   if (is_given(Attributes::address)) {
-    to.address = address_of(from.ah_attr, nic.options().gids.size());
-    to.address.mac = nic.resolve(to.address.gid);
+    to.address = address_of(from.ah_attr, gids);  // of which the Ethernet address is not known yet
   }
   to.notify_drained = from.en_sqd_async_notify != 0;
   to.p_key_index = from.pkey_index;
@@ -274,6 +274,21 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
   });
 }
 
+void end_handle(QueuePair& handle, nic::Nic& device) {
+  ProcessNic& nic = *handle.nic;
+  if (nic.opened_pairs.erase(&handle) != 0) {
+    return;
+  }
+  const auto other = std::ranges::find(nic.opened_pairs, handle.pair, &QueuePair::pair);
+  if (other != nic.opened_pairs.end()) {
+    nic.queue_pairs[handle.pair->number()] = *other;
+    nic.opened_pairs.erase(other);
+    return;
+  }
+  nic.queue_pairs.erase(handle.pair->number());
+  device.destroy(*handle.pair);
+}
+
 // Another handle of an XRC target of this process.
 ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) {
   return made([&]() -> ibv_qp* {
@@ -298,7 +313,6 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) {
         refuse(EINVAL, fmt::format("the XRC domain has no target {:#x}", attributes->qp_num));
       }
       pair->pair = found->second->pair;
-      pair->handles = found->second->handles;
       common.state = static_cast<ibv_qp_state>(pair->pair->state());
       domain.nic->opened_pairs.insert(pair.get());
     });
@@ -323,7 +337,11 @@ SIDELATCH_VERBS_EXPORT int ibv_modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, 
     nic::bear_gone_pages();  // the program may have installed a handler of its own since
     QueuePair& ours = of(*pair);
     const nic::Attributes given = given_by(mask);
-    const nic::QueuePairAttributes values = values_of(*ours.nic, *attributes, given);
+    nic::QueuePairAttributes values = values_of(*attributes, given, ours.nic->options().gids.size());
+    if (has(given, nic::Attributes::address)) {
+      ours.nic->call([&](nic::Nic&) { ours.pair->check(values, given); });  // before seconds are lost
+      values.address.mac = ours.nic->resolve(values.address.gid);
+    }
     if (has(given, nic::Attributes::state) &&
         (values.state == nic::QueuePairState::reset || values.state == nic::QueuePairState::error)) {
       ours.nic->settle();  // a datagram that was posted before leaves
@@ -371,13 +389,7 @@ SIDELATCH_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* pair) {
       if (nic.is_attached(*ours.pair)) {
         refuse(EBUSY, "the queue pair is attached to a multicast group: detach it first");
       }
-      if (ours.handles.use_count() == 1) {
-        nic.destroy(*ours.pair);
-      }
-      ours.handles.reset();
-      if (ours.nic->opened_pairs.erase(&ours) == 0) {
-        ours.nic->queue_pairs.erase(pair->qp_num);
-      }
+      end_handle(ours, nic);
       forget_events(of(*pair->context), [&](const ibv_async_event& event) { return is_of(event, *pair); });
       return ours.reported;
     });

@@ -241,13 +241,18 @@ int post_drafts(nic::QueuePair& pair, const WorkBuilder& builder) {
   return 0;
 }
 
-bool is_possible(const Draft& draft) { return !draft.request.inlined || !nic::fills_buffer(draft.request.kind); }
+bool is_possible(const Draft& draft, nic::QueuePairType type) {
+  return (!draft.request.inlined || !nic::fills_buffer(draft.request.kind)) &&
+         nic::is_taken(draft.request.kind, type, draft.request.inlined);
+}
 
 int wr_complete(ibv_qp_ex* pair) {
   QueuePair& ours = of(*pair);
   WorkBuilder& builder = ours.builder;
   int error = builder.error;
-  if (error == 0 && !std::ranges::all_of(builder.drafts, is_possible)) {
+  if (error == 0 && !std::ranges::all_of(builder.drafts, [&](const Draft& draft) {
+        return is_possible(draft, ours.pair->options().type);
+      })) {
     error = EINVAL;
   }
   if (error == 0) {

@@ -113,9 +113,11 @@ SIDELATCH_VERBS_EXPORT int ibv_modify_srq(ibv_srq* queue, ibv_srq_attr* attribut
 SIDELATCH_VERBS_EXPORT int ibv_query_srq(ibv_srq* queue, ibv_srq_attr* attributes) {
   return error_of([&] {
     SharedReceiveQueue& ours = of(*queue);
-    attributes->max_wr = ours.queue->depth();
-    attributes->max_sge = ours.queue->most_sges();
-    attributes->srq_limit = ours.nic->call([&](nic::Nic&) { return ours.queue->limit(); });
+    ours.nic->call([&](nic::Nic&) {
+      attributes->max_wr = ours.queue->depth();
+      attributes->max_sge = ours.queue->most_sges();
+      attributes->srq_limit = ours.queue->limit();
+    });
     return 0;
   });
 }

@@ -106,6 +106,12 @@ TEST(Nic, AQueuePairThatEndsLeavesTheOthersAlone) {
 }
 
 // Queue pairs that have ended have no timers either.
+TEST(Nic, NumbersOfQueuePairsLeaveOutThoseThatAreReserved) {
+  Host host(1, std::make_unique<ImmediateAccess>(), {.first_queue_pair = 0xfffffe});
+  EXPECT_EQ(host.nic.make_queue_pair(host.options()).number(), 0xfffffeU);
+  EXPECT_EQ(host.nic.make_queue_pair(host.options()).number(), 2U);  // 0xffffff is for multicast (3.5.3)
+}
+
 TEST(Nic, AQueuePairThatEndsHasNoTimer) {
   Host a(1);
   Host b(2);

@@ -216,6 +216,15 @@ TEST_F(QueuePairTest, AnEmptySendQueueIsDrainedAtOnce) {
   EXPECT_EQ(a_.events(), (std::vector<Event>{{Event::Kind::send_queue_drained, pair.a.number()}}));
 }
 
+TEST_F(QueuePairTest, TheWishForThatReportIsOfOneTransition) {
+  const Connection pair = connect(a_, b_);
+  pair.a.modify({.state = S::sqd, .notify_drained = true}, A::state | A::notify_drained);
+  EXPECT_EQ(a_.events().size(), 1U);
+  to(pair.a, S::rts);
+  to(pair.a, S::sqd);
+  EXPECT_TRUE(a_.events().empty());
+}
+
 TEST_F(QueuePairTest, AnOverrunOfCompletionsIsFatal) {
   CompletionQueue& small = a_.nic.make_completion_queue(2);
   QueuePairOptions options = a_.options();
@@ -287,6 +296,32 @@ TEST_F(SharedReceives, ServeSeveralQueuePairsAndTellTheirLimit) {
   }
 }
 
+// The domain of a receive request is that of its queue, not of the queue pair that takes it (10.2.9).
+TEST_F(QueuePairTest, ASharedReceiveQueueHasItsOwnDomain) {
+  const Domain other = b_.nic.make_domain();
+  const std::uint32_t key =
+      b_.nic.register_memory({b_.at(0), 64, b_.address(0), other, Rights::local_write | Rights::remote_write});
+  ReceiveQueue& queue = b_.nic.make_shared_receive_queue(other, 2, 1);
+  QueuePairOptions options = b_.options();
+  options.shared_receives = &queue;
+  const Connection pair = connect(a_, b_, {}, a_.options(), options);
+  const auto receive_into = [&](std::uint64_t id, std::uint32_t lkey) {
+    const Sge to{b_.address(0), 8, lkey};
+    ASSERT_EQ(queue.post({.id = id, .sges = {&to, 1}}), Post::done);
+    const Sge from = a_.sge(0, 8);
+    ASSERT_EQ(pair.a.post_send({.id = id, .sges = {&from, 1}}), Post::done);
+    wire_.run();
+  };
+  receive_into(1, key);
+  EXPECT_EQ(results(b_.received()), (Results{{1, kSuccess}}));
+  // WRITEs are in the queue pair's.
+  EXPECT_EQ(send(pair.a, 2, 8), Post::done);
+  wire_.run();
+  EXPECT_EQ(results(a_.sent()), (Results{{2, kSuccess}}));
+  receive_into(3, b_.key);
+  EXPECT_EQ(results(b_.received()), (Results{{3, CompletionStatus::local_protection}}));
+}
+
 TEST_F(SharedReceives, AQueuePairInErrorTakesNoMoreFromItAndSaysSo) {
   post(0);
   post(1);
@@ -319,6 +354,8 @@ TEST(NicObjects, AreRefusedWhileTheyAreUsedOrBeyondTheLimits) {
   EXPECT_EQ(kind_of([&] { static_cast<void>(nic.make_completion_queue(1)); }), Kind::full);
   QueuePairOptions options{.domain = domain, .send_completions = &completions, .receive_completions = &completions};
   options.number = 0x1000000;
+  EXPECT_EQ(kind_of([&] { static_cast<void>(nic.make_queue_pair(options)); }), Kind::invalid);
+  options.number = 0xffffff;  // multicast
   EXPECT_EQ(kind_of([&] { static_cast<void>(nic.make_queue_pair(options)); }), Kind::invalid);
   options.number = 1;
   EXPECT_EQ(kind_of([&] { static_cast<void>(nic.make_queue_pair(options)); }), Kind::invalid);

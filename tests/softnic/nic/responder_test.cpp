@@ -438,6 +438,17 @@ TEST_F(ResponderTest, SendWithInvalidateEndsTheKey) {
   EXPECT_EQ(syndrome_of(peer_.tell(read)), kAccess);
 }
 
+// Keys can be guessed: a peer would end what the program receives into.
+TEST_F(ResponderTest, SendWithInvalidateEndsNoKeyThatIsNoRemoteOne) {
+  const std::uint32_t key =
+      host_.nic.register_memory({host_.at(0), 64, host_.address(0), host_.domain, Rights::local_write});
+  post_receive(1, 64);
+  Packet send = peer_.packet(Opcode::send_only_with_invalidate, kFirst, bytes(4, 1));
+  send.ieth.r_key = key;
+  EXPECT_EQ(syndrome_of(peer_.tell(send)), kAccess);
+  EXPECT_NO_THROW(host_.nic.deregister_memory(key));
+}
+
 TEST_F(ResponderTest, ARegionThatEndsDuringAReadEndsTheAnswers) {
   const std::uint32_t key = host_.nic.register_memory({host_.at(0), 1024, host_.address(0), host_.domain, Rights::all});
   Packet read = peer_.read(kFirst, 0, 1024);

@@ -153,6 +153,20 @@ TEST_F(UnreliableTest, AWrongOwnBufferBringsTheSendQueueToSqeAndBack) {
   EXPECT_EQ(b_.received().size(), 1U);
 }
 
+// A long message has begun when the queue pair is to drain, and its buffer ends.
+TEST_F(UnreliableTest, AWrongOwnBufferBringsADrainingSendQueueToSqe) {
+  const std::uint32_t key = a_.nic.register_memory({a_.at(0), 1024, a_.address(0), a_.domain, Rights::none});
+  const Sge sge{a_.address(0), 1024, key};
+  ASSERT_EQ(pair_.a.post_send({.id = 3, .sges = {&sge, 1}}), Post::done);
+  std::vector<std::byte> buffer(kFrameRoom);
+  ASSERT_NE(a_.nic.pull_frame(buffer, 1), 0U);
+  pair_.a.modify({.state = QueuePairState::sqd}, Attributes::state);
+  a_.nic.deregister_memory(key);
+  wire_.run();
+  EXPECT_EQ(a_.sent().front().status, CompletionStatus::local_protection);
+  EXPECT_EQ(pair_.a.state(), QueuePairState::sqe);
+}
+
 // Sends messages that tell their number and their length, and checks those that arrive.
 std::size_t exchange(Host& a, Host& b, const WireFaults& faults, std::uint64_t seed) {
   LossyWire wire({&a, &b}, faults, seed);

@@ -205,6 +205,77 @@ TEST_F(WindowsTest, LocalRequestsCompleteInTheirTurn) {
   EXPECT_EQ(order, (std::vector<std::uint64_t>{1, 2, 3, 4}));
 }
 
+// The binding is done, but its completion waits for that of the WRITE before it, which is to be sent again. The
+// answer of the READ behind it is not the binding's.
+TEST_F(WindowsTest, ABindingThatIsDoneTakesNoAnswerOfWhatFollows) {
+  const Binding wanted = binding(b_.nic.make_window(b_.domain, WindowType::two), 1);
+  const Sge sge = b_.sge(0, 8);
+  const auto post = [&](std::uint64_t id, WorkKind kind) {
+    ASSERT_EQ(pair_.b.post_send({.id = id,
+                                 .kind = kind,
+                                 .signaled = true,
+                                 .sges = {&sge, 1},
+                                 .remote_address = a_.address(0x100),
+                                 .rkey = a_.key,
+                                 .binding = wanted}),
+              Post::done);
+  };
+  post(1, WorkKind::write);
+  post(2, WorkKind::bind_window);
+  post(3, WorkKind::read);
+  // All are sent and done. The answers come when the WRITE, and nothing else, has been sent again.
+  std::vector<std::vector<std::byte>> answers;
+  wire_.on_send = [&](std::vector<std::byte>& frame) {
+    const bool is_answer = Ethernet::read(frame.data()).source == a_.nic.options().mac;
+    if (is_answer) {
+      answers.push_back(frame);
+    }
+    return !is_answer;
+  };
+  wire_.run([&] { return answers.size() == 2; });
+  wire_.set_now(b_.nic.next_deadline());
+  b_.nic.advance(wire_.now());
+  std::vector<std::byte> again(kFrameRoom);
+  ASSERT_NE(b_.nic.pull_frame(again, wire_.now()), 0U);
+  wire_.on_send = nullptr;
+  for (const std::vector<std::byte>& answer : answers) {
+    b_.nic.on_frame(answer, wire_.now());
+  }
+  wire_.run();
+  std::vector<std::uint64_t> order;
+  for (const Completion& completion : b_.sent()) {
+    EXPECT_EQ(completion.status, CompletionStatus::success);
+    order.push_back(completion.id);
+  }
+  EXPECT_EQ(order, (std::vector<std::uint64_t>{1, 2, 3}));
+  EXPECT_EQ(pair_.b.state(), QueuePairState::rts);
+}
+
+// A peer may end any key that it knows, but the window would stay open.
+TEST_F(WindowsTest, TheOtherSideInvalidatesNoRegionThatHasWindows) {
+  const Binding wanted = binding(b_.nic.make_window(b_.domain, WindowType::two), 1);
+  ASSERT_EQ(bind(pair_.b, wanted), CompletionStatus::success);
+  ASSERT_EQ(pair_.b.post_receive({.id = 1}), Post::done);
+  EXPECT_EQ(
+      run(pair_.a, {.kind = WorkKind::send_with_invalidate, .signaled = true, .sges = {}, .invalidate_key = open_}),
+      CompletionStatus::remote_access);
+  EXPECT_TRUE(b_.nic.may_touch(open_, b_.domain, b_.address(0), 8, Rights::local_write));
+}
+
+TEST_F(WindowsTest, AKeyThatItsProgramChoseDoesNotComeBackWhenTheWindowEnds) {
+  const std::uint32_t window = b_.nic.make_window(b_.domain, WindowType::two);
+  const Binding first = binding(window, static_cast<std::uint8_t>(window + 5));
+  ASSERT_EQ(bind(pair_.b, first), CompletionStatus::success);
+  ASSERT_EQ(run(pair_.b, {.kind = WorkKind::invalidate, .signaled = true, .invalidate_key = first.new_key}),
+            CompletionStatus::success);
+  ASSERT_EQ(bind(pair_.b, binding(window, static_cast<std::uint8_t>(window + 4))), CompletionStatus::success);
+  b_.nic.destroy_window(window);
+  // Somebody may still have the first key.
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_NE(b_.nic.make_window(b_.domain, WindowType::two), first.new_key);
+  }
+}
+
 // ---- ATOMIC WRITE.
 
 TEST(AtomicWrite, WritesTheWordOnceWhateverIsLost) {

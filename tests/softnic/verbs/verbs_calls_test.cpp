@@ -242,6 +242,55 @@ TEST_F(VerbsCalls, BuiltRequestsArePostedTogetherOrNotAtAll) {
   EXPECT_EQ(words[8], 7U);
 }
 
+// A builder without send_ops_flags for it takes any draft; those behind it must not be posted alone.
+TEST_F(VerbsCalls, BuiltRequestsThatTheServiceHasNotArePostedNotAtAll) {
+  ibv_qp_init_attr_ex attributes{};
+  attributes.send_cq = attributes.recv_cq = queue;
+  attributes.cap = small().cap;
+  attributes.qp_type = IBV_QPT_UC;
+  attributes.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  attributes.pd = domain;
+  attributes.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
+  ibv_qp* const a = ibv_create_qp_ex(context, &attributes);
+  ASSERT_THAT(a, NotNull());
+  pairs.push_back(a);
+  ibv_qp* const b = make_pair(small(IBV_QPT_UC));
+  ASSERT_EQ(to_init(*a) | to_init(*b), 0);
+  ibv_qp_attr ready{};
+  ready.path_mtu = IBV_MTU_1024;
+  ready.ah_attr = own_address();
+  for (auto [pair, peer] : {std::pair{a, b}, std::pair{b, a}}) {
+    ready.qp_state = IBV_QPS_RTR;
+    ready.dest_qp_num = peer->qp_num;
+    ASSERT_EQ(
+        verbs.modify_qp(pair, &ready, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN), 0);
+    ready.qp_state = IBV_QPS_RTS;
+    ASSERT_EQ(verbs.modify_qp(pair, &ready, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+  }
+  ibv_qp_ex* const builder = verbs.qp_to_qp_ex(a);
+  ibv_wr_start(builder);
+  std::uint64_t value = 6;
+  builder->wr_id = 1;
+  builder->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_rdma_write(builder, region->rkey, address_of(8));
+  ibv_wr_set_inline_data(builder, &value, sizeof value);
+  ibv_wr_rdma_read(builder, region->rkey, address_of(8));
+  ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
+  EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
+  ibv_wc none{};
+  EXPECT_EQ(ibv_poll_cq(queue, 1, &none), 0);
+  EXPECT_EQ(words[8], 0U);
+}
+
+// wr.ud and wr.rdma are one union: an address is no handle.
+TEST_F(VerbsCalls, ADatagramQueuePairRefusesAWriteAndReadsNoHandleInIt) {
+  ibv_qp* const pair = make_pair_for_datagrams();
+  ibv_sge part = sge(0);
+  ibv_send_wr write = request(IBV_WR_RDMA_WRITE, part);
+  write.wr.rdma.remote_addr = 8;
+  EXPECT_EQ(post(*pair, write), EINVAL);
+}
+
 TEST_F(VerbsCalls, ExtendedQueuesArePolledOneByOne) {
   ibv_cq_init_attr_ex attributes{};
   attributes.cqe = 8;
@@ -765,6 +814,73 @@ TEST_F(VerbsCalls, ContextsShareTheNic) {
   left_region = verbs.reg_mr(left_domain, words.data(), sizeof words, kRights);
   EXPECT_THAT(left_region, NotNull());
   EXPECT_EQ(verbs.close_device(other), 0);
+}
+
+// What an imported name ends is gone for the context that made it, too.
+TEST_F(VerbsCalls, AnImportedObjectMayEndTheOriginal) {
+  static ibv_pd* left_domain = nullptr;  // their structs stay, as above
+  static ibv_mr* left_region = nullptr;
+  ibv_context* const maker = verbs.open_device(context->device);
+  left_domain = verbs.alloc_pd(maker);
+  left_region = verbs.reg_mr(left_domain, words.data(), sizeof words, kRights);
+  ibv_pd* const name = verbs.import_pd(context, left_domain->handle);
+  ASSERT_THAT(name, NotNull());
+  ibv_mr* const region_name = verbs.import_mr(name, left_region->handle);
+  ASSERT_THAT(region_name, NotNull());
+  const std::uint32_t handle = region_name->handle;
+  EXPECT_EQ(verbs.dereg_mr(region_name), 0);
+  errno = 0;
+  EXPECT_THAT(verbs.import_mr(name, handle), IsNull());
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_EQ(verbs.dealloc_pd(name), 0);
+  EXPECT_THAT(verbs.import_pd(context, left_domain->handle), IsNull());
+  EXPECT_EQ(verbs.close_device(maker), 0);
+}
+
+// An XRC target lives as long as one of its handles, and each hears of its events.
+TEST_F(VerbsCalls, AnXrcTargetOutlivesTheHandleThatItWasMadeWith) {
+  ibv_xrcd_init_attr wanted{};
+  wanted.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  wanted.fd = -1;
+  wanted.oflags = O_CREAT;
+  ibv_xrcd* const xrc = ibv_open_xrcd(context, &wanted);
+  ASSERT_THAT(xrc, NotNull());
+  ibv_qp_init_attr_ex attributes{};
+  attributes.qp_type = IBV_QPT_XRC_RECV;
+  attributes.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+  attributes.xrcd = xrc;
+  ibv_qp* const first = ibv_create_qp_ex(context, &attributes);
+  ASSERT_THAT(first, NotNull());
+  ibv_qp_open_attr by{};
+  by.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+  by.qp_num = first->qp_num;
+  by.xrcd = xrc;
+  by.qp_type = IBV_QPT_XRC_RECV;
+  ibv_qp* const second = ibv_open_qp(context, &by);
+  ASSERT_THAT(second, NotNull());
+  EXPECT_EQ(verbs.destroy_qp(first), 0);
+  ibv_qp* const third = ibv_open_qp(context, &by);
+  ASSERT_THAT(third, NotNull());
+  ibv_qp_attr state{};
+  ibv_qp_init_attr made{};
+  EXPECT_EQ(verbs.query_qp(third, &state, IBV_QP_STATE, &made), 0);
+  EXPECT_EQ(verbs.destroy_qp(second), 0);
+  EXPECT_EQ(ibv_close_xrcd(xrc), EBUSY);
+  EXPECT_EQ(verbs.destroy_qp(third), 0);
+  errno = 0;
+  EXPECT_THAT(ibv_open_qp(context, &by), IsNull());
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_close_xrcd(xrc), 0);
+}
+
+// Nobody has the address, so that resolving it would take its time first.
+TEST_F(VerbsCalls, AWrongTransitionIsRefusedBeforeAnyAddressIsAskedFor) {
+  ibv_qp* const pair = make_pair();
+  ibv_ah_attr nobody = own_address();
+  nobody.grh.dgid.raw[15] ^= 0x55;
+  EXPECT_EQ(to_rtr(*pair, 5, nobody), EINVAL);  // in RESET
+  ASSERT_EQ(to_init(*pair), 0);
+  EXPECT_EQ(to_rtr(*pair, 5, nobody), ETIMEDOUT);
 }
 
 TEST_F(VerbsCalls, AChildHasNoPartInItsParentsNic) {

@@ -27,9 +27,13 @@ struct Verbs {
   decltype(&::ibv_query_pkey) query_pkey;
   decltype(&::ibv_alloc_pd) alloc_pd;
   decltype(&::ibv_dealloc_pd) dealloc_pd;
+  decltype(&::ibv_import_pd) import_pd;
+  decltype(&::ibv_unimport_pd) unimport_pd;
   decltype(&::ibv_reg_mr) reg_mr;
   decltype(&::ibv_rereg_mr) rereg_mr;
   decltype(&::ibv_dereg_mr) dereg_mr;
+  decltype(&::ibv_import_mr) import_mr;
+  decltype(&::ibv_unimport_mr) unimport_mr;
   decltype(&::ibv_reg_dmabuf_mr) reg_dmabuf_mr;
   decltype(&::ibv_create_comp_channel) create_comp_channel;
   decltype(&::ibv_destroy_comp_channel) destroy_comp_channel;
