@@ -59,6 +59,7 @@ stage() {
 beside() {
   local lane=$1
   shift
+  ((!list_stages)) || { "$@" && return 0; }
   set -m # a process group of its own, which end_stages ends
   "$@" >"$stages_folder/lane-$lane" 2>&1 &
   lanes[$lane]=$!
@@ -67,6 +68,7 @@ beside() {
 
 join() {
   local lane=$1 start=$SECONDS
+  ((!list_stages)) || return 0
   wait "${lanes[$lane]}" || printf '0\tFAILED\t%s\n' "$lane" >>"$stages_folder/table"
   unset "lanes[$lane]"
   cat "$stages_folder/lane-$lane"
