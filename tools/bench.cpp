@@ -21,6 +21,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -52,6 +53,11 @@ int status_of(const std::vector<bench::Target>& targets, bool strict) {
 }
 
 int list(const Arguments& arguments) {
+  for (const auto& [option, is_given] : {std::pair{"--out", !arguments.out.empty()}, {"--strict", arguments.strict}}) {
+    if (is_given) {
+      throw std::invalid_argument(fmt::format("{}: `bench list` runs nothing; leave it out", option));
+    }
+  }
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const bench::Experiment& experiment : bench::experiments()) {
     json.push_back({{"name", experiment.name}, {"summary", experiment.summary}, {"figure", experiment.figure}});

@@ -39,6 +39,7 @@ struct Arguments {
   std::string replay_file;
   std::string svg_file;
   double budget = 0;
+  std::optional<std::uint64_t> seed;
   explore::CellOptions cell;
   bool without_revocation = false;
   bool json = false;
@@ -215,7 +216,7 @@ void require_replay_alone(const Arguments& arguments) {
       {"--executions", cell.options.max_executions != untouched.cell.options.max_executions},
       {"--retries", cell.options.writing_retries != untouched.cell.options.writing_retries},
       {"--mode", arguments.mode != untouched.mode},
-      {"--seed", cell.options.seed != untouched.cell.options.seed},
+      {"--seed", arguments.seed.has_value()},
       {"--trace", !arguments.trace_file.empty()},
   }};
   for (const auto& [option, is_given] : given) {
@@ -278,6 +279,13 @@ int explore_command(Arguments arguments) {
   options.interrupted = &interrupted();
   if (!arguments.replay_file.empty()) {
     return replay(arguments);
+  }
+  if (arguments.seed) {
+    if (options.mode != explore::Mode::random && options.mode != explore::Mode::pct) {
+      throw std::invalid_argument(fmt::format(
+          "--seed is for --mode random and pct: --mode {} leaves nothing to chance, so leave it out", arguments.mode));
+    }
+    options.seed = *arguments.seed;
   }
   std::vector<Cell> cells = cells_of(arguments);
   for (const auto& [option, file] : {std::pair{"--trace", &arguments.trace_file}, {"--svg", &arguments.svg_file}}) {
@@ -354,7 +362,7 @@ void add_explore(Program& program) {
   command.option("--retries", arguments->cell.options.writing_retries,
                  "failed attempts that write, per retry loop (default 2)");
   command.option("--mode", arguments->mode, "exhaustive, states, random or pct (default exhaustive)");
-  command.option("--seed", arguments->cell.options.seed, "of random and pct (default 1)");
+  command.option("--seed", arguments->seed, "of random and pct (default 1)");
   command.option("--threads", arguments->cell.options.threads, "default: all cores");
   command.option("--trace", arguments->trace_file, "file for the violation's trace");
   command.option("--svg", arguments->svg_file, "file for a picture of the violation's trace");

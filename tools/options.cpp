@@ -149,6 +149,7 @@ template Option Command::option(const std::string&, std::uint32_t&, const std::s
 template Option Command::option(const std::string&, std::uint64_t&, const std::string&);
 template Option Command::option(const std::string&, double&, const std::string&);
 template Option Command::option(const std::string&, std::optional<std::uint32_t>&, const std::string&);
+template Option Command::option(const std::string&, std::optional<std::uint64_t>&, const std::string&);
 template Option Command::option(const std::string&, std::optional<double>&, const std::string&);
 template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&);
 

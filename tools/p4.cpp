@@ -84,6 +84,9 @@ int test(const Arguments& arguments) {
     }
     fmt::print("{}: {}, {} packets sent, {} expected\n", file, result.passed() ? "passed" : "FAILED", result.sent,
                result.expected);
+    if (result.sent == 0 && result.expected == 0) {
+      say("{}: warning: it sends no packet and expects none, so that it checks nothing\n", file);
+    }
     passed = passed && result.passed();
   }
   return passed ? kAsExpected : kNotAsExpected;

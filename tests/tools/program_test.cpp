@@ -251,6 +251,8 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"check --fabric sim --token x", "--token: it is for --server"},
         std::pair{"bench latch-ablation --token x", "--device and --token are for"},
         std::pair{"bench latch-ablation --device mlx5_0", "--device and --token are for"},
+        std::pair{"bench list --strict", "--strict: `bench list` runs nothing"},
+        std::pair{"bench list --out /tmp", "--out: `bench list` runs nothing"},
         std::pair{"bench atomics-stride --practice advised", "--practice: bench atomics-stride"},
         std::pair{"bench switch-optimistic --practice paper", "--practice: bench switch-optimistic"},
         std::pair{"bench latch-scaling --longest-wait-us 5", "--longest-wait-us: it is for the stores"},
@@ -357,6 +359,7 @@ INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
                                            std::pair{"explore --scheme broken/naive --param atom=7", "atom = '7'"},
                                            std::pair{"explore --scheme broken/naive --param atom", "--param atom"},
                                            std::pair{"explore --scheme broken/naive --clients 1", "1 clients"},
+                                           std::pair{"explore --scheme broken/naive --seed 1", "--seed is for --mode"},
                                            std::pair{"explore --scheme broken/naive --clients 9", "9 clients"},
                                            std::pair{"explore --scheme broken/naive --lines 0", "lines is 0"},
                                            std::pair{"explore --scheme broken/naive --nics 17", "nics is 17"},
@@ -750,6 +753,17 @@ TEST(Litmus, AWrongExpectationExitsWith1) {
 TEST(Litmus, WithoutExpectationATestIsAsExpected) {
   const std::string path = litmus_file("open.litmus", store_buffering(""));
   EXPECT_EQ(run("litmus " + path).status, 0);
+  std::filesystem::remove(path);
+}
+
+TEST(P4, ATestThatChecksNothingSaysSo) {
+  const std::string path = scratch("nothing.stf");
+  std::ofstream(path) << "# to be written\n";
+  const Outcome outcome = run("p4 test p4/l2_l3.p4 " + path);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("it checks nothing"));
+  std::ofstream(path) << "packet 0 00\n";
+  EXPECT_EQ(run("p4 test p4/l2_l3.p4 " + path).err, "");
   std::filesystem::remove(path);
 }
 
