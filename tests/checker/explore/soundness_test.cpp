@@ -15,10 +15,10 @@ using fabric::model::Preset;
 using fabric::model::Rules;
 
 // Larger programs are not compared.
-std::uint64_t most_executions() { return kSanitized ? (takes_long() ? 3000 : 1500) : (takes_long() ? 20'000 : 3000); }
+std::uint64_t most_executions() { return kSanitized ? (takes_long() ? 3000 : 1500) : (takes_long() ? 5000 : 3000); }
 
-// A few hundred programs in CI; thousands with SIDELATCH_LONG=1.
-std::uint64_t seeds() { return kSanitized ? (takes_long() ? 300 : 30) : (takes_long() ? 20'000 : 150); }
+// 150 programs under each preset in CI; 2 000 with SIDELATCH_LONG=1, ten minutes for each preset.
+std::uint64_t seeds() { return kSanitized ? (takes_long() ? 300 : 30) : (takes_long() ? 2'000 : 150); }
 
 std::string difference(const std::set<State>& plain, const std::set<State>& reduced) {
   std::string text;
