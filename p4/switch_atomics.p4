@@ -5,7 +5,7 @@
 // READ and WRITE carry a word as it lies in the memory of the clients' CPUs, lowest byte first; an atomic carries numbers.
 //
 // A queue pair may have 16 requests in flight: so many results of atomics are kept for requests that are repeated. A
-// client's max_rd_atomic must be at most 16.
+// client's max_rd_atomic must be at most 16, and its send queue, too: WRITEs count.
 //
 // Set-up, per queue pair: an entry of `queue_pairs`, and the first PSN in next_psn at its index; at a second use of an
 // index, also 0 in msn, and in kept_psn at index * 16 to index * 16 + 15.
@@ -433,7 +433,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
 control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     apply {
         // A flooded packet does not go back to where it came from.
-        if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
+        if (standard.instance_type == 5 && standard.egress_port == standard.ingress_port) {
             mark_to_drop(standard);
         }
         // An answer has other headers than its request: UDP's 8 bytes, BTH's 12, AETH's 4, a word's 8, the ICRC's 4.

@@ -69,6 +69,9 @@ Object* Lowering::value_set(const ast::Declaration& declaration, const std::stri
     if (!part->is_scalar() || part->is_signed) {
       unsupported(declaration.at, "a value_set of " + text(type));
     }
+    if (made.keys.size() == kMostKeys) {
+      unsupported(declaration.at, fmt::format("a value_set of more than {} fields", kMostKeys));
+    }
     object->parameters.push_back(new_place(part));
     made.keys.push_back(scalar(object->parameters.back(), declaration.at));
     info.keys.push_back({key, MatchKind::ternary, part->width});

@@ -221,12 +221,17 @@ class ControlReader {
     return calls;
   }
 
+  void require_once(std::set<std::size_t>& seen, std::size_t number, const char* what, const std::string& name,
+                    const std::string& at) const {
+    if (!seen.insert(number).second) {
+      fail(at, fmt::format("the {} {} is given twice, by two names: keep one of them", what, name));
+    }
+  }
+
   void table(const std::string& name, const Json& value, const std::string& at) {
     known(value, at, {"default", "entries"});
     const std::size_t number = find(info_.tables, name, "table", at);
-    if (!seen_.insert(number).second) {
-      fail(at, fmt::format("the table {} is given twice, by two names: keep one of them", info_.tables[number].name));
-    }
+    require_once(seen_tables_, number, "table", info_.tables[number].name, at);
     const TableInfo& table = info_.tables[number];
     TableState& state = control_.tables[number];
     if (value.contains("default")) {
@@ -249,6 +254,9 @@ class ControlReader {
     known(value, at, {"keys", "action", "arguments", "group", "priority"});
     if (!value.contains("keys")) {
       fail(at, "it needs \"keys\"");
+    }
+    if (table.keys.empty()) {
+      fail(at, fmt::format("the table {} has no keys, so that no entry matches: it has only a default", table.name));
     }
     Entry made;
     const auto keys = ordered(value["keys"], table.keys, at + "/keys", "keys");
@@ -280,6 +288,7 @@ class ControlReader {
   void reg(const std::string& name, const Json& value, const std::string& at) {
     const std::size_t number = find(info_.registers, name, "register", at);
     const RegisterInfo& info = info_.registers[number];
+    require_once(seen_registers_, number, "register", info.name, at);
     const auto write = [&](std::uint64_t index, const Json& one, const std::string& place) {
       const U128 wanted = value_in(one, place);
       if (index >= info.size) {
@@ -316,6 +325,9 @@ class ControlReader {
 
   void group(const std::string& name, const Json& value, const std::string& at) {
     const auto number = small<std::uint16_t>(Json(name), at, 1);
+    if (control_.groups.contains(number)) {
+      fail(at, fmt::format("the multicast group {} is given twice, by two numbers: keep one of them", number));
+    }
     if (!value.is_array() || value.empty()) {
       fail(at, R"(this must be an array of ports, or of {"port": P, "rid": R})");
     }
@@ -352,7 +364,10 @@ class ControlReader {
     if (!clone.port && !clone.group) {
       fail(at, R"(it needs a "port" or a "group")");
     }
-    control_.sessions[small<std::uint32_t>(Json(name), at)] = clone;
+    const auto number = small<std::uint32_t>(Json(name), at);
+    if (!control_.sessions.emplace(number, clone).second) {
+      fail(at, fmt::format("the clone session {} is given twice, by two numbers: keep one of them", number));
+    }
   }
 
   void generator(const std::string& name, const Json& value, const std::string& at) {
@@ -371,7 +386,10 @@ class ControlReader {
     }
     made.interval = small<std::uint64_t>(value["interval_ns"], at + "/interval_ns", 1);
     made.packet = packet_in(value["packet"], at + "/packet");
-    control_.generators[small<std::uint32_t>(Json(name), at)] = std::move(made);
+    const auto number = small<std::uint32_t>(Json(name), at);
+    if (!control_.generators.emplace(number, std::move(made)).second) {
+      fail(at, fmt::format("the generator {} is given twice, by two numbers: keep one of them", number));
+    }
   }
 
   [[nodiscard]] std::vector<std::byte> packet_in(const Json& value, const std::string& at) const {
@@ -392,7 +410,8 @@ class ControlReader {
   const ProgramInfo& info_;
   const std::vector<std::uint16_t>& ports_;
   Control control_;
-  std::set<std::size_t> seen_;
+  std::set<std::size_t> seen_tables_;
+  std::set<std::size_t> seen_registers_;
 };
 
 void keep_counts(TableState& table, const TableState& before) {

@@ -166,7 +166,7 @@ control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t 
             exit;
         }
         // A flooded packet does not go back to where it came from.
-        if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
+        if (standard.instance_type == 5 && standard.egress_port == standard.ingress_port) {
             mark_to_drop(standard);
         }
     }

@@ -93,7 +93,7 @@ control Verify(inout headers_t h, inout metadata_t m) {
 control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     apply {
         // A flooded packet does not go back to where it came from.
-        if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
+        if (standard.instance_type == 5 && standard.egress_port == standard.ingress_port) {
             mark_to_drop(standard);
         }
         // An answer has other headers than its request: UDP's 8 bytes, BTH's 12, AETH's 4, a word's 8, the ICRC's 4.

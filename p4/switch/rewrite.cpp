@@ -18,38 +18,57 @@ namespace {
 constexpr std::size_t kEthernetBytes = 14;
 constexpr unsigned kIpv4Type = 0x0800;
 constexpr unsigned kIpv6Type = 0x86dd;
+constexpr unsigned kVlanType = 0x8100;
+constexpr unsigned kOuterVlanType = 0x88a8;
 constexpr unsigned kUdp = 17;
 constexpr unsigned kRocePort = 4791;
 
 // Where the packet of a frame ends (before link padding) and its transport headers begin, if it is RoCEv2.
 struct Layout {
   bool is_ipv6 = false;
+  std::size_t ip = 0;
   std::size_t end = 0;      // of the IP packet, in the frame
   std::size_t bth_end = 0;  // of the base transport header
 };
 
+// Where the IP packet of a frame begins: behind the addresses, at most two VLAN tags (802.1Q, 802.1ad) and the type.
+std::size_t ip_of(std::span<const std::byte> bytes) {
+  constexpr std::size_t kTagBytes = 4;
+  constexpr std::size_t kFarthest = kEthernetBytes + 2 * kTagBytes;
+  std::size_t ip = kEthernetBytes;
+  while (ip < kFarthest && bytes.size() >= ip + kTagBytes) {
+    const unsigned type = roce::load16(bytes.data() + ip - 2);
+    if (type != kVlanType && type != kOuterVlanType) {
+      break;
+    }
+    ip += kTagBytes;
+  }
+  return ip;
+}
+
 // `bytes`: the first bytes of a frame of `frame_bytes`.
 std::optional<Layout> layout_of(std::span<const std::byte> bytes, std::size_t frame_bytes) {
-  if (bytes.size() < kEthernetBytes + roce::Ipv4::kBytes + roce::Udp::kBytes + roce::Bth::kBytes) {
+  Layout layout;
+  layout.ip = ip_of(bytes);
+  if (bytes.size() < layout.ip + roce::Ipv4::kBytes + roce::Udp::kBytes + roce::Bth::kBytes) {
     return std::nullopt;
   }
-  const unsigned type = roce::load16(bytes.data() + 12);
-  const std::byte* ip = bytes.data() + kEthernetBytes;
-  Layout layout;
+  const unsigned type = roce::load16(bytes.data() + layout.ip - 2);
+  const std::byte* ip = bytes.data() + layout.ip;
   std::size_t ip_bytes = roce::Ipv4::kBytes;
   unsigned protocol = 0;
   if (type == kIpv4Type && std::to_integer<unsigned>(ip[0]) == 0x45) {
-    layout.end = kEthernetBytes + roce::load16(ip + 2);
+    layout.end = layout.ip + roce::load16(ip + 2);
     protocol = std::to_integer<unsigned>(ip[9]);
   } else if (type == kIpv6Type && std::to_integer<unsigned>(ip[0]) >> 4 == 6) {
     layout.is_ipv6 = true;
     ip_bytes = roce::Ipv6::kBytes;
-    layout.end = kEthernetBytes + ip_bytes + roce::load16(ip + 4);
+    layout.end = layout.ip + ip_bytes + roce::load16(ip + 4);
     protocol = std::to_integer<unsigned>(ip[6]);
   } else {
     return std::nullopt;
   }
-  layout.bth_end = kEthernetBytes + ip_bytes + roce::Udp::kBytes + roce::Bth::kBytes;
+  layout.bth_end = layout.ip + ip_bytes + roce::Udp::kBytes + roce::Bth::kBytes;
   if (protocol != kUdp || bytes.size() < layout.bth_end || layout.end > frame_bytes ||
       layout.end < layout.bth_end + roce::kIcrcBytes || roce::load16(ip + ip_bytes + 2) != kRocePort) {
     return std::nullopt;
@@ -59,18 +78,17 @@ std::optional<Layout> layout_of(std::span<const std::byte> bytes, std::size_t fr
 
 // Whether this is a whole UDP datagram of IPv4 for RoCEv2, whatever its lengths say.
 bool is_to_roce_port(std::span<const std::byte> frame) {
-  constexpr std::size_t kFragment = kEthernetBytes + 6;
   constexpr unsigned kFragmentBits = 0x3fff;  // "more follow", and where it belongs
-  return frame.size() >= kEthernetBytes + roce::Ipv4::kBytes + roce::Udp::kBytes &&
-         roce::load16(frame.data() + 12) == kIpv4Type && std::to_integer<unsigned>(frame[kEthernetBytes]) == 0x45 &&
-         std::to_integer<unsigned>(frame[kEthernetBytes + 9]) == kUdp &&
-         (roce::load16(frame.data() + kFragment) & kFragmentBits) == 0 &&
-         roce::load16(frame.data() + kEthernetBytes + roce::Ipv4::kBytes + 2) == kRocePort;
+  const std::size_t at = ip_of(frame);
+  const std::byte* const ip = frame.data() + at;
+  return frame.size() >= at + roce::Ipv4::kBytes + roce::Udp::kBytes && roce::load16(ip - 2) == kIpv4Type &&
+         std::to_integer<unsigned>(ip[0]) == 0x45 && std::to_integer<unsigned>(ip[9]) == kUdp &&
+         (roce::load16(ip + 6) & kFragmentBits) == 0 && roce::load16(ip + roce::Ipv4::kBytes + 2) == kRocePort;
 }
 
 // The CRC's state after the bytes from the IP header to `bytes`' end.
 std::uint32_t state_after(const Layout& layout, std::span<const std::byte> bytes) {
-  const auto headers = bytes.subspan(kEthernetBytes, layout.bth_end - kEthernetBytes);
+  const auto headers = bytes.subspan(layout.ip, layout.bth_end - layout.ip);
   const std::uint32_t state = layout.is_ipv6 ? roce::icrc_after_ipv6(headers) : roce::icrc_after_ipv4(headers);
   return roce::crc32_extend(state, bytes.subspan(layout.bth_end));
 }
@@ -78,11 +96,12 @@ std::uint32_t state_after(const Layout& layout, std::span<const std::byte> bytes
 }  // namespace
 
 void mark_congestion(std::span<std::byte> frame) noexcept {
-  if (frame.size() < kEthernetBytes + roce::Ipv4::kBytes) {
+  const std::size_t at = ip_of(frame);
+  if (frame.size() < at + roce::Ipv4::kBytes) {
     return;
   }
-  const unsigned type = roce::load16(frame.data() + 12);
-  std::byte* ip = frame.data() + kEthernetBytes;
+  std::byte* const ip = frame.data() + at;
+  const unsigned type = roce::load16(ip - 2);
   if (type == kIpv4Type && std::to_integer<unsigned>(ip[0]) >> 4 == 4) {
     const unsigned before = roce::load16(ip);
     if ((before & 3) == 0) {

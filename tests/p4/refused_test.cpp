@@ -197,6 +197,13 @@ INSTANTIATE_TEST_SUITE_P(
          {.locals = "table t { key = { h.x.a : selector; } actions = { NoAction; } "
                     "implementation = action_selector(HashAlgorithm.random, 4, 4); }"},
          "unsupported: HashAlgorithm.random"},
+        {"ValueSetOfManyFields",
+         {.top =
+              "struct F8 { bit<8> a; bit<8> b; bit<8> c; bit<8> d; bit<8> e; bit<8> f; bit<8> g; bit<8> h; } "
+              "struct F64 { F8 a; F8 b; F8 c; F8 d; F8 e; F8 f; F8 g; F8 h; } struct F65 { F64 a; bit<8> b; } "
+              "parser Q(packet_in b, out H h, inout M m) { value_set<F65>(4) v; state start { transition accept; } }",
+          .state = "Q.apply(b, h, m);"},
+         "unsupported: a value_set of more than 64 fields"},
         {"ValueSetOfAnotherType",
          {.top = "parser Q(packet_in b, out H h, inout M m) { value_set<bit<16>>(4) v; "
                  "state start { transition select(m.m) { v: accept; } } }"},

@@ -35,10 +35,13 @@ header ipv6_t { bit<4> version; bit<8> tclass; bit<20> flow; bit<16> len; bit<8>
 header udp_t { bit<16> from; bit<16> to; bit<16> len; bit<16> csum; }
 header bth_t { bit<8> opcode; bit<8> flags; bit<16> pkey; bit<8> resv; bit<24> qp; bit<8> ack; bit<24> psn; }
 header reth_t { bit<64> address; bit<32> key; bit<32> length; }
-struct H { eth_t eth; ipv4_t ip; ipv6_t ip6; udp_t udp; bth_t bth; reth_t reth; }
+header vlan_t { bit<16> tag; bit<16> type; }
+struct H { eth_t eth; vlan_t vlan; vlan_t vlan2; ipv4_t ip; ipv6_t ip6; udp_t udp; bth_t bth; reth_t reth; }
 struct M {}
 parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {
-  state start { b.extract(h.eth); transition select(h.eth.type) { 0x0800: v4; 0x86dd: v6; default: accept; } }
+  state start { b.extract(h.eth); transition select(h.eth.type) { 0x0800: v4; 0x86dd: v6; 0x8100: tag; 0x88a8: tag; default: accept; } }
+  state tag { b.extract(h.vlan); transition select(h.vlan.type) { 0x0800: v4; 0x86dd: v6; 0x8100: tag2; default: accept; } }
+  state tag2 { b.extract(h.vlan2); transition select(h.vlan2.type) { 0x0800: v4; 0x86dd: v6; default: accept; } }
   state v4 { b.extract(h.ip); transition select(h.ip.protocol) { 17: udp; default: accept; } }
   state v6 { b.extract(h.ip6); transition select(h.ip6.next) { 17: udp; default: accept; } }
   state udp { transition select(8w DEPTH) { 0: accept; default: udp2; } }
@@ -243,6 +246,29 @@ class Icrc : public testing::TestWithParam<int> {
  protected:
   Switch device_{rewriting(GetParam()), SwitchOptions{.ports = 4, .icrc = true}};
 };
+
+// The ICRC does not cover VLAN tags.
+TEST_P(Icrc, IsRightBehindVlanTags) {
+  const Frame inner{std::byte{0x81}, std::byte{0}, std::byte{0}, std::byte{5}};
+  const Frame outer{std::byte{0x88}, std::byte{0xa8}, std::byte{0}, std::byte{7}};
+  for (const bool v6 : {false, true}) {
+    for (const std::ptrdiff_t tags : {1, 2}) {
+      Frame sent = rdma_write(v6, 500);
+      sent.insert(sent.begin() + 12, inner.begin(), inner.end());
+      if (tags == 2) {
+        sent.insert(sent.begin() + 12, outer.begin(), outer.end());
+      }
+      std::optional<Frame> left = through(device_, sent);
+      ASSERT_TRUE(left);
+      EXPECT_NE(*left, sent);
+      left->erase(left->begin() + 12, left->begin() + 12 + 4 * tags);
+      EXPECT_TRUE(is_good(*left)) << tags << " tags, IPv" << (v6 ? 6 : 4);
+      flip(sent, 8 * sent.size() - 100);
+      EXPECT_FALSE(through(device_, sent));
+    }
+  }
+  EXPECT_EQ(device_.drops(Drop::bad_icrc), 4U);
+}
 
 TEST_P(Icrc, IsRightAfterTheProgramHasRewrittenHeaders) {
   for (const bool v6 : {false, true}) {

@@ -77,6 +77,7 @@ class AtomicsPackets : public testing::TestWithParam<Form> {
   }
   WordSwitch& control() { return *control_; }
   std::uint64_t word(std::uint32_t i) { return control_->word(i); }
+  p4::Switch& device() { return *device_; }
   p4::State& state() { return device_->state(); }
 
   // What leaves the switch: port, frame.
@@ -146,6 +147,22 @@ class AtomicsPackets : public testing::TestWithParam<Form> {
   std::optional<p4::Switch> device_;
   std::optional<WordSwitch> control_;
 };
+
+TEST_P(AtomicsPackets, AFloodedPacketDoesNotGoBackToWhereItCameFrom) {
+  begin(0);
+  device().set_multicast_group(1, {{.port = 0}, {.port = 1}, {.port = 2}});
+  state().table("Serve.stations").add({{.value = 0xffff'ffff'ffff}}, "flood", {1});
+  Bytes question(60, std::byte{0xff});  // ARP
+  question[12] = std::byte{8};
+  question[13] = std::byte{6};
+  device().receive(2, question);
+  EXPECT_TRUE(device().run());
+  std::vector<unsigned> ports;
+  while (const auto departed = device().departed()) {
+    ports.push_back(departed->port);
+  }
+  EXPECT_THAT(ports, ElementsAre(0, 1));
+}
 
 TEST_P(AtomicsPackets, AnswersAreThoseOfANic) {
   begin(7);

@@ -65,6 +65,17 @@ TEST_P(OptimisticPackets, AnUpdateIsTheSequenceOfTheDocumentation) {
   EXPECT_EQ(bench.back(response(0xffffff, 3, 2)), to_client(response(1, 5, 2)));
 }
 
+// Between two switches it would circle for ever.
+TEST_P(OptimisticPackets, AFloodedPacketDoesNotGoBackToWhereItCameFrom) {
+  Bench bench = begin(0);
+  bench.device().set_multicast_group(1, {{.port = 0}, {.port = 1}, {.port = 2}});
+  bench.state().table("Serve.stations").add({{.value = 0xffff'ffff'ffff}}, "flood", {1});
+  Bytes question(60, std::byte{0xff});  // ARP
+  question[12] = std::byte{8};
+  question[13] = std::byte{6};
+  EXPECT_EQ(bench.send(question, 2), (Sent{{0, question}, {1, question}}));
+}
+
 TEST_P(OptimisticPackets, WhatIsNoTuplePassesWithItsPsnMoved) {
   Bench bench = begin(5);
   EXPECT_EQ(bench.send(read_word(5)), word_response(5, 1, 0));

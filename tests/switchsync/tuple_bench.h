@@ -63,6 +63,7 @@ class Bench {
   [[nodiscard]] bool is_held(std::uint32_t tuple = 0) const { return control_.holder(tuple) == connection_; }
 
   [[nodiscard]] p4::State& state() { return device_.state(); }
+  [[nodiscard]] p4::Switch& device() { return device_; }
   // The client has died.
   [[nodiscard]] Released end() {
     control_.fence(connection_);

@@ -10,7 +10,8 @@
 //   ...
 //   control.disconnect(id);          // its queue pair may be given to another client then
 //
-// Clients connect a reliable queue pair to `queue_pair` at `ip`, with max_rd_atomic of at most 16.
+// Clients connect a reliable queue pair to `queue_pair` at `ip`, with max_rd_atomic of at most 16 and at most 16
+// requests of any kind in flight, WRITEs too (a send queue of 16): results of atomics are kept by their packet numbers.
 //
 // Thread-safety: as that of p4::State.
 #pragma once

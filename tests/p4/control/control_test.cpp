@@ -283,6 +283,14 @@ TEST(Control, AMistakeIsNamedWithItsPlace) {
   EXPECT_THAT(refusal_of(R"({"multicast": {"1": [4]}})"),
               AllOf(HasSubstr("/multicast/1/0"), HasSubstr("no port 4; it has 1, 2, 3")));
   EXPECT_THAT(refusal_of(R"({"multicast": {"0": [1]}})"), HasSubstr("/multicast/0"));
+  EXPECT_THAT(refusal_of(R"({"multicast": {"1": [1], "0x1": [2]}})"), HasSubstr("multicast group 1 is given twice"));
+  EXPECT_THAT(refusal_of(R"({"clones": {"100": {"port": 1}, "0x64": {"port": 2}}})"),
+              HasSubstr("clone session 100 is given twice"));
+  EXPECT_THAT(refusal_of(R"({"generators": {"1": {"port": 9, "interval_ns": 5, "packet": "00"},
+                                            "0x1": {"port": 8, "interval_ns": 5, "packet": "00"}}})"),
+              HasSubstr("generator 1 is given twice"));
+  EXPECT_THAT(refusal_of(R"({"registers": {"memory": [1], "In.memory": [2]}})"),
+              HasSubstr("register In.memory is given twice"));
   EXPECT_THAT(refusal_of(R"({"clones": {"1": {"port": 9}}})"), HasSubstr("no port 9"));
   EXPECT_THAT(refusal_of(R"({"clones": {"1": {"group": 2}}})"), HasSubstr("no multicast group 2"));
   EXPECT_EQ(refusal_of("{}"), "accepted");
