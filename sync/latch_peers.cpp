@@ -31,6 +31,11 @@ constexpr std::uint32_t index_of(std::uint64_t place) { return static_cast<std::
 constexpr std::uint64_t count_of(std::uint64_t place) { return place >> kCountShift & 0xffff; }
 constexpr std::uint64_t offset_of(std::uint64_t place) { return index_of(place) * kPlaceBytes; }
 
+// Of two counts of one place, which begin anew after 65535. A word that was never written has the count 0.
+constexpr bool is_before(std::uint64_t count, std::uint64_t other) {
+  return count == 0 || static_cast<std::int16_t>(static_cast<std::uint16_t>(count - other)) < 0;
+}
+
 std::uint32_t checked_places(const Node& node, std::uint16_t number, std::uint32_t places) {
   if (number == 0) {
     throw std::invalid_argument(
@@ -48,8 +53,9 @@ std::uint32_t checked_places(const Node& node, std::uint16_t number, std::uint32
 LatchPeers::LatchPeers(Node& node, std::uint16_t number, std::uint32_t places)
     : node_(&node),
       number_(number),
-      words_(node.allocate(checked_places(node, number, places) * kPlaceBytes, Access::remote_write)),
-      outgoing_(node.allocate(std::uint64_t{places} * kPlaceBytes, Access::local_read)),
+      words_(node.allocate(checked_places(node, number, places) * kPlaceBytes,
+                           Access::remote_read | Access::remote_write)),
+      outgoing_(node.allocate(std::uint64_t{places} * kPlaceBytes, Access::local_read | Access::local_write)),
       counts_(places) {
   for (std::uint32_t i = places; i-- > 0;) {
     free_.push_back(i);
@@ -90,45 +96,80 @@ std::uint64_t LatchPeers::take_place() {
   const std::uint32_t place = free_.back();
   free_.pop_back();
   if (++counts_[place] == 0) {
-    ++counts_[place];  // words are zero before they are written
+    // What the words still say must not be taken for what is to come. Nobody knows of the place now.
+    std::memset(words_.local(place * kPlaceBytes, kPlaceBytes).data, 0, kPlaceBytes);
+    ++counts_[place];
   }
   return number_of_place(number_, place, counts_[place]);
 }
 
 void LatchPeers::give_back(std::uint64_t place) noexcept { free_.push_back(index_of(place)); }
 
+LatchPeers::Peer& LatchPeers::peer_of(std::uint64_t place) {
+  const auto peer = std::ranges::find(peers_, client_of(place), &Peer::number);
+  if (peer == peers_.end()) {
+    throw std::invalid_argument(fmt::format(
+        "client {} of a queue latch meets client {}, to which it is not connected: connect all clients that share "
+        "latches (LatchPeers::connect_all)",
+        number_, client_of(place)));
+  }
+  return *peer;
+}
+
 Task<void> LatchPeers::write(std::uint64_t from, std::uint64_t to, std::uint64_t offset, std::uint64_t word) {
   if (client_of(to) == number_) {  // another place of this client
     co_await node_->cpu().store(words_.local(offset_of(to) + offset, kWordBytes), word);
     co_return;
   }
-  const auto peer = std::ranges::find(peers_, client_of(to), &Peer::number);
-  if (peer == peers_.end()) {
-    throw std::invalid_argument(fmt::format(
-        "client {} of a queue latch meets client {}, to which it is not connected: connect all clients that share "
-        "latches (LatchPeers::connect_all)",
-        number_, client_of(to)));
-  }
-  QueuePair& queue_pair = *peer->queue_pair;
+  const Peer& peer = peer_of(to);
+  QueuePair& queue_pair = *peer.queue_pair;
+  const RemoteSpan target = peer.words.subspan(offset_of(to) + offset, kWordBytes);  // others add peers meanwhile
   if (queue_pair.state() == QueuePair::State::error) {
     co_await queue_pair.reconnect();
   }
   const LocalSpan payload = outgoing_.local(offset_of(from), kWordBytes);
-  WorkRequest request = fabric::write(payload, peer->words.subspan(offset_of(to) + offset, kWordBytes));
+  WorkRequest request = fabric::write(payload, target);
   std::memcpy(payload.data, &word, sizeof word);
   request.inlined = queue_pair.options().max_inline >= kWordBytes;
   co_await queue_pair.submit(request);
+}
+
+// A word of another place, as it is.
+Task<std::uint64_t> LatchPeers::look(std::uint64_t from, std::uint64_t at, std::uint64_t offset) {
+  if (client_of(at) == number_) {
+    co_return co_await node_->cpu().load(words_.local(offset_of(at) + offset, kWordBytes));
+  }
+  const Peer& peer = peer_of(at);
+  QueuePair& queue_pair = *peer.queue_pair;
+  const RemoteSpan source = peer.words.subspan(offset_of(at) + offset, kWordBytes);
+  if (queue_pair.state() == QueuePair::State::error) {
+    co_await queue_pair.reconnect();
+  }
+  const LocalSpan found = outgoing_.local(offset_of(from), kWordBytes);
+  co_await queue_pair.read(found, source);
+  std::uint64_t word = 0;
+  std::memcpy(&word, found.data, sizeof word);
+  co_return word;
 }
 
 Task<void> LatchPeers::follow(std::uint64_t predecessor, std::uint64_t place) {
   return write(place, predecessor, kSuccessor, place | count_of(predecessor) << kFollowsShift);
 }
 
+// Nobody clears the words. So if the first WRITE has happened, the word says that, or what came later. If it has not,
+// the predecessor waits for it, and its place is no other acquisition's. If the counts of the place have begun anew
+// meanwhile, the predecessor has long given the turn.
+Task<void> LatchPeers::follow_again(std::uint64_t predecessor, std::uint64_t place) {
+  const std::uint64_t word = co_await look(place, predecessor, kSuccessor);
+  const std::uint64_t turn = co_await node_->cpu().load(words_.local(offset_of(place) + kTurn, kWordBytes));
+  if (turn != place && is_before(word >> kFollowsShift, count_of(predecessor))) {
+    co_await follow(predecessor, place);
+  }
+}
+
 Task<void> LatchPeers::wait_for_turn(std::uint64_t place) {
   Cpu& cpu = node_->cpu();
-  const LocalSpan turn = words_.local(offset_of(place) + kTurn, kWordBytes);
-  co_await cpu.wait(turn, WordCondition::is(place));
-  co_await cpu.store(turn, 0);
+  co_await cpu.wait(words_.local(offset_of(place) + kTurn, kWordBytes), WordCondition::is(place));
 }
 
 Task<bool> LatchPeers::has_successor(std::uint64_t place) {
@@ -141,12 +182,19 @@ Task<std::uint64_t> LatchPeers::wait_for_successor(std::uint64_t place) {
   const LocalSpan successor = words_.local(offset_of(place) + kSuccessor, kWordBytes);
   const std::uint64_t word =
       co_await cpu.wait(successor, WordCondition::is(count_of(place) << kFollowsShift).in(~kNumberMask));
-  co_await cpu.store(successor, 0);
   co_return word& kNumberMask;
 }
 
 Task<void> LatchPeers::give_turn(std::uint64_t place, std::uint64_t successor) {
   return write(place, successor, kTurn, successor);
+}
+
+// As in follow_again().
+Task<void> LatchPeers::give_turn_again(std::uint64_t place, std::uint64_t successor) {
+  const std::uint64_t word = co_await look(place, successor, kTurn);
+  if (is_before(count_of(word), count_of(successor))) {
+    co_await give_turn(place, successor);
+  }
 }
 
 }  // namespace sidelatch::sync

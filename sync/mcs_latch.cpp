@@ -250,13 +250,17 @@ Task<Scheme::Turn> McsLatch::pass_on(Session& session, OwedLatch& owed) const {
       co_return Turn::over;
     }
     if (last != owed.turn) {
-      co_return Turn::unknown;
+      // Who follows has found this place in the latch word. So it has taken its place, and has not left it.
+      const bool is_followed = co_await peers.has_successor(owed.turn);
+      if (!is_followed) {
+        co_return Turn::unknown;
+      }
     }
     owed.certain = true;
   }
   if (owed.predecessor != kFree) {
     if (!owed.followed) {  // its place may be another operation's by now
-      co_await peers.follow(owed.predecessor, owed.turn);
+      co_await peers.follow_again(owed.predecessor, owed.turn);
       owed.followed = true;
     }
     co_await peers.wait_for_turn(owed.turn);
@@ -278,7 +282,7 @@ Task<Scheme::Turn> McsLatch::pass_on(Session& session, OwedLatch& owed) const {
     }
     owed.successor = co_await peers.wait_for_successor(owed.turn);
   }
-  co_await peers.give_turn(owed.turn, owed.successor);
+  co_await peers.give_turn_again(owed.turn, owed.successor);
   peers.give_back(owed.turn);
   co_return Turn::over;
 }

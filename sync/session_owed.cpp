@@ -331,8 +331,10 @@ Task<void> Session::settle() {
     if (!owed_.back().certain) {
       const OwedLatch& owed = owed_.back();
       // Requests of the connection that failed no longer happen, so what the word says now stays true.
+      // A FETCH-ADD of 0 would store what it found over another client's unlatch by WRITE (exclusive_latch.h).
       const bool is_apart = owed.by == UnlatchBy::swap_apart;
-      const WorkRequest look = is_apart ? compare_swap(owed.latch, kFree, kFree) : fetch_add(owed.latch, 0);
+      const bool is_count = owed.by == UnlatchBy::count_back;
+      const WorkRequest look = is_count ? fetch_add(owed.latch, 0) : compare_swap(owed.latch, kFree, kFree);
       const auto found = co_await pair_of(owed).submit(look);
       const std::uint64_t word = is_apart ? expanded_word(found[0]) : found[0];
       if (!may_be_held(word, owed_.back())) {

@@ -172,5 +172,91 @@ TEST(McsLatch, AClientThatIsNotConnectedIsNamed) {
   EXPECT_EQ(store.latch_word(0), 0U);
 }
 
+Task<void> pass_a_place_on(LatchPeers& first, LatchPeers& second, std::uint64_t place, std::uint64_t next) {
+  co_await second.follow(place, next);
+  const std::uint64_t successor = co_await first.wait_for_successor(place);
+  EXPECT_EQ(successor, next);
+  co_await first.give_turn(place, successor);
+  first.give_back(place);
+}
+Task<void> follow_once(LatchPeers& peers, std::uint64_t predecessor, std::uint64_t place) {
+  co_await peers.follow(predecessor, place);
+}
+Task<void> follow_again(LatchPeers& peers, std::uint64_t predecessor, std::uint64_t place) {
+  co_await peers.follow_again(predecessor, place);
+}
+Task<void> give_turn_again(LatchPeers& peers, std::uint64_t place, std::uint64_t successor) {
+  co_await peers.give_turn_again(place, successor);
+}
+Task<void> see_successor(LatchPeers& peers, std::uint64_t place, bool* is_followed) {
+  *is_followed = co_await peers.has_successor(place);
+}
+Task<std::uint64_t> next_after(LatchPeers& peers, std::uint64_t place) { return peers.wait_for_successor(place); }
+Task<void> turn_of(LatchPeers& peers, std::uint64_t place) { return peers.wait_for_turn(place); }
+
+// B does not know whether it has told A. But A has passed the latch on since, and C follows the same place of A.
+TEST(LatchPeers, WhatIsSaidAgainTakesNothingAwayThatCameLater) {
+  const McsLatch scheme;
+  Store store(scheme);
+  for (int client = 0; client < 3; ++client) {
+    store.add_session();
+  }
+  LatchPeers& a = *store.peers[0];
+  LatchPeers& b = *store.peers[1];
+  LatchPeers& c = *store.peers[2];
+  const std::uint64_t first = a.take_place();
+  const std::uint64_t b_place = b.take_place();
+  store.run(pass_a_place_on(a, b, first, b_place));
+  const std::uint64_t second = a.take_place();
+  ASSERT_NE(second, first);
+  ASSERT_EQ(second & 0xffff, first & 0xffff);  // the same place
+  const std::uint64_t c_place = c.take_place();
+  store.run(follow_once(c, second, c_place));
+  store.run(follow_again(b, first, b_place));
+  EXPECT_EQ(store.run(next_after(a, second)), c_place);
+  // Nor does A give the first turn of B's place again, when it has had another.
+  store.run(turn_of(b, b_place));
+  b.give_back(b_place);
+  const std::uint64_t b_again = b.take_place();
+  store.run(pass_a_place_on(a, b, second, b_again));
+  store.run(give_turn_again(a, first, b_place));
+  store.run(turn_of(b, b_again));
+}
+
+TEST(LatchPeers, WhatWasNotSaidIsSaidByTheRepetition) {
+  const McsLatch scheme;
+  Store store(scheme);
+  store.add_session();
+  store.add_session();
+  LatchPeers& a = *store.peers[0];
+  LatchPeers& b = *store.peers[1];
+  const std::uint64_t a_place = a.take_place();
+  const std::uint64_t b_place = b.take_place();
+  store.run(follow_again(b, a_place, b_place));
+  EXPECT_EQ(store.run(next_after(a, a_place)), b_place);
+  store.run(give_turn_again(a, a_place, b_place));
+  store.run(turn_of(b, b_place));
+}
+
+// The counts of a place have 16 bits.
+TEST(LatchPeers, ACountThatBeginsAnewMeetsNoWordOfItsFirstRound) {
+  const McsLatch scheme;
+  Store store(scheme);
+  store.add_session();
+  store.add_session();
+  LatchPeers& a = *store.peers[0];
+  LatchPeers& b = *store.peers[1];
+  const std::uint64_t b_place = b.take_place();
+  const std::uint64_t first = a.take_place();
+  store.run(pass_a_place_on(a, b, first, b_place));
+  std::uint64_t same = a.take_place();
+  for (; same != first; same = a.take_place()) {
+    a.give_back(same);
+  }
+  bool is_followed = true;
+  store.run(see_successor(a, same, &is_followed));
+  EXPECT_FALSE(is_followed);
+}
+
 }  // namespace
 }  // namespace sidelatch::sync

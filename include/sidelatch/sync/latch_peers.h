@@ -11,14 +11,13 @@
 //
 // All sessions of a client share its LatchPeers. Each latch that they hold or wait for takes one place of two words:
 // the first names the successor, which the successor writes; the second is the turn, which the predecessor writes.
-// Nobody else writes them, so the CPU may, too, while nobody can know of the place. The place of a client is named by a
-// number of 48 bits, which is also what the latch word holds:
+// Nobody else writes them, and nobody clears them: what they say is told apart by its count. The place of a client is
+// named by a number of 48 bits, which is also what the latch word holds:
 //
 //   bit 0       1
 //   bits 1-15   the place
 //   bits 16-31  the client
-//   bits 32-47  counts the acquisitions of the place, so that a WRITE that is repeated after a lost connection is
-//               recognized
+//   bits 32-47  counts the acquisitions of the place, so that what is said of an earlier one is recognized
 //
 // The successor is this number of the successor, and the count of the place that it follows in bits 48 to 63.
 //
@@ -67,17 +66,20 @@ class LatchPeers {
   /// is free.
   [[nodiscard]] std::uint64_t take_place();
   void give_back(std::uint64_t place) noexcept;
-  /// Tells the predecessor that `place` comes after it. May be repeated. Throws FabricError, and std::invalid_argument
-  /// for a client that is not connected.
+  /// Tells the predecessor that `place` comes after it. Throws FabricError, and std::invalid_argument for a client that
+  /// is not connected. follow_again(): if it is not known whether that has happened; the place of the predecessor may
+  /// be another acquisition's by now, and have another follower.
   [[nodiscard]] fabric::Task<void> follow(std::uint64_t predecessor, std::uint64_t place);
+  [[nodiscard]] fabric::Task<void> follow_again(std::uint64_t predecessor, std::uint64_t place);
   /// Waits for the turn that the predecessor gives.
   [[nodiscard]] fabric::Task<void> wait_for_turn(std::uint64_t place);
   /// Whether a successor has said that it follows.
   [[nodiscard]] fabric::Task<bool> has_successor(std::uint64_t place);
   /// Waits until a successor has said that it follows, and returns its number.
   [[nodiscard]] fabric::Task<std::uint64_t> wait_for_successor(std::uint64_t place);
-  /// Gives the successor its turn. May be repeated. Throws as follow().
+  /// Gives the successor its turn. Throws as follow(). give_turn_again(): as follow_again().
   [[nodiscard]] fabric::Task<void> give_turn(std::uint64_t place, std::uint64_t successor);
+  [[nodiscard]] fabric::Task<void> give_turn_again(std::uint64_t place, std::uint64_t successor);
 
  private:
   struct Peer {
@@ -86,13 +88,15 @@ class LatchPeers {
     fabric::RemoteSpan words;
   };
 
+  [[nodiscard]] Peer& peer_of(std::uint64_t place);
   [[nodiscard]] fabric::Task<void> write(std::uint64_t from, std::uint64_t to, std::uint64_t offset,
                                          std::uint64_t word);
+  [[nodiscard]] fabric::Task<std::uint64_t> look(std::uint64_t from, std::uint64_t at, std::uint64_t offset);
 
   fabric::Node* node_;
   std::uint16_t number_;
   fabric::MemoryRegion words_;
-  fabric::MemoryRegion outgoing_;      // what is being written to others
+  fabric::MemoryRegion outgoing_;      // what is being written to others, or was read of them
   std::vector<std::uint16_t> counts_;  // by place
   std::vector<std::uint32_t> free_;
   std::vector<Peer> peers_;
