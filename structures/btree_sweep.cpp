@@ -63,7 +63,7 @@ Task<std::uint64_t> BTree::sweep(Worker& worker, std::uint16_t dead_owner) const
 
 Task<std::uint64_t> BTree::sweep_all_dead(Worker& worker) const {
   std::uint64_t count = 0;
-  for (std::uint16_t owner = worker.next_dead_owner(); owner != 0; owner = worker.next_dead_owner()) {
+  for (std::uint16_t owner = worker.next_dead_owner(number_); owner != 0; owner = worker.next_dead_owner(number_)) {
     try {
       const std::uint64_t more = co_await sweep(worker, owner);
       count += more;
@@ -72,6 +72,7 @@ Task<std::uint64_t> BTree::sweep_all_dead(Worker& worker) const {
         throw;
       }  // a memory node does not know the owner: its nodes stay as they are
     }
+    worker.note_swept(number_, owner);
   }
   co_return count;
 }

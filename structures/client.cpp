@@ -37,6 +37,20 @@ Statistics& Statistics::operator+=(const Statistics& other) {
   return *this;
 }
 
+class Client::RevokerAtAll : public sync::Revoker {
+ public:
+  explicit RevokerAtAll(std::span<sync::Revoker* const> each) : each_(each.begin(), each.end()) {}
+
+  Task<void> revoke(std::uint16_t owner) override {
+    for (sync::Revoker* const one : each_) {
+      co_await one->revoke(owner);
+    }
+  }
+
+ private:
+  std::vector<sync::Revoker*> each_;
+};
+
 Client::Client(Node& node, std::span<Node* const> memory_nodes, std::uint64_t bytes_per_buffer,
                const sync::SessionOptions& options, const QueuePairOptions& queue_pair,
                std::span<sync::Revoker* const> revokers) {
@@ -49,16 +63,19 @@ Client::Client(Node& node, std::span<Node* const> memory_nodes, std::uint64_t by
   }
   if (options.revoker != nullptr && revokers.empty() && memory_nodes.size() > 1) {
     throw std::invalid_argument(fmt::format(
-        "one revoker for {} memory nodes: a dead client must be revoked where its latch is taken over; give a revoker "
-        "for each memory node",
+        "one revoker for {} memory nodes: a dead client must be revoked at all of them; give a revoker for each memory "
+        "node",
         memory_nodes.size()));
   }
   node.reactor().keep_out_of_state(std::as_bytes(std::span(tally_.get(), 1)));
-  for (std::size_t i = 0; i < memory_nodes.size(); ++i) {
-    sync::SessionOptions here = options;
-    here.revoker = revokers.empty() ? options.revoker : revokers[i];
-    queue_pairs_.push_back(node.connect(*memory_nodes[i], queue_pair));
-    sessions_.push_back(std::make_unique<sync::Session>(*queue_pairs_.back(), bytes_per_buffer, here));
+  sync::SessionOptions session = options;
+  if (!revokers.empty()) {
+    revoker_ = std::make_unique<RevokerAtAll>(revokers);
+    session.revoker = revoker_.get();
+  }
+  for (Node* const memory_node : memory_nodes) {
+    queue_pairs_.push_back(node.connect(*memory_node, queue_pair));
+    sessions_.push_back(std::make_unique<sync::Session>(*queue_pairs_.back(), bytes_per_buffer, session));
   }
 }
 
@@ -67,6 +84,7 @@ Client& Client::operator=(Client&& other) noexcept {
   if (this != &other) {
     sessions_.clear();
     queue_pairs_ = std::move(other.queue_pairs_);
+    revoker_ = std::move(other.revoker_);
     sessions_ = std::move(other.sessions_);
     tally_ = std::move(other.tally_);
     yields_ = other.yields_;
@@ -126,24 +144,23 @@ Task<void> Client::revoke(std::uint16_t owner) {
         fmt::format("owner {} cannot be revoked here: name the owner id of a client that has died, not {}", owner,
                     owner == 0 ? "0, which means none" : "this client's own"));
   }
+  sync::Revoker* const revoker = sessions_.front()->options().revoker;  // of all memory nodes
+  if (revoker == nullptr) {
+    throw sync::LatchError(sync::LatchError::Kind::takeover_refused,
+                           fmt::format("owner {} cannot be revoked: this client has no Revoker; give it one for each "
+                                       "memory node",
+                                       owner));
+  }
+  co_await revoker->revoke(owner);
   for (const auto& session : sessions_) {
-    sync::Revoker* const revoker = session->options().revoker;
-    if (revoker == nullptr) {
-      throw sync::LatchError(sync::LatchError::Kind::takeover_refused,
-                             fmt::format("owner {} cannot be revoked: this client has no Revoker; give it one for each "
-                                         "memory node",
-                                         owner));
-    }
-    co_await revoker->revoke(owner);
     session->note_dead(owner);
   }
 }
 
-std::uint16_t Client::next_dead_owner() {
+std::uint16_t Client::next_dead_owner(std::uint64_t structure) const {
   for (const auto& session : sessions_) {
     for (const std::uint16_t owner : session->dead_owners()) {
-      if (std::ranges::find(swept_, owner) == swept_.end()) {
-        swept_.push_back(owner);
+      if (std::ranges::find(swept_, std::pair(structure, owner)) == swept_.end()) {
         return owner;
       }
     }

@@ -38,7 +38,11 @@ Task<std::uint64_t> HashTable::sweep(Client& client, std::uint16_t dead_owner) c
 // A bucket is linked only in the chain of the home bucket that it names: it is written before it is linked. Whoever
 // takes a linked one out of its chain marks it as his own first. So the claim fails if that happens meanwhile.
 Task<bool> HashTable::claim_unlinked(Client& client, Place place, std::uint16_t dead_owner) const {
-  const bool linked = co_await is_linked(client, place);
+  bool linked = true;
+  try {
+    linked = co_await is_linked(client, place);
+  } catch (const StructureError&) {  // torn: nobody can tell where it belongs
+  }
   if (linked) {
     co_return false;
   }

@@ -93,7 +93,7 @@ Task<Outcome> HashTable::prepare(Writer& writer) const {
   }
   Pool::Taken taken = co_await pools_[writer.home.memory_node].take(client);
   if (taken.outcome == Outcome::full && writer.session().options().owner != 0) {
-    for (std::uint16_t owner = client.next_dead_owner(); owner != 0; owner = client.next_dead_owner()) {
+    for (std::uint16_t owner = client.next_dead_owner(number_); owner != 0; owner = client.next_dead_owner(number_)) {
       try {
         (void)co_await sweep(client, owner);
       } catch (const LatchError& error) {
@@ -101,6 +101,7 @@ Task<Outcome> HashTable::prepare(Writer& writer) const {
           throw;
         }  // a memory node does not know the owner: its buckets stay as they are
       }
+      client.note_swept(number_, owner);
     }
     taken = co_await pools_[writer.home.memory_node].take(client);
   }
@@ -318,7 +319,11 @@ Task<Outcome> HashTable::unlink(Writer& writer, Search search) const {
   // Nobody may take the bucket or latch home before the link is gone: home's next holder may follow the old link.
   co_await writer.session().qp().drain();
   co_await end_guards(writer);
-  co_await give_back(*writer.client, writer.home.memory_node, number);
+  try {
+    co_await give_back(*writer.client, writer.home.memory_node, number);
+  } catch (const LatchError&) {      // the key is gone; the bucket stays this client's
+  } catch (const StructureError&) {  // who needs the pool is told
+  }
   co_return Outcome::done;
 }
 

@@ -143,6 +143,10 @@ Task<Pool::Taken> Pool::take(Client& client, std::uint64_t most) const {
     taken = {Outcome::done, control.head - 1, 1};
     // The client that linked it waited for that WRITE before it made the object the head.
     control.head = co_await read_link(client, word, taken.object);
+    if (control.head > count_) {
+      co_await guard.abort();
+      throw_damaged("it links an object that there is not");
+    }
   } else if (control.mark < count_ - reserved_) {
     taken = {Outcome::done, reserved_ + control.mark,
              std::clamp<std::uint64_t>(most, 1, count_ - reserved_ - control.mark)};
@@ -223,6 +227,9 @@ Task<Outcome> Pool::give_back(Client& client, std::uint64_t object) const {
   }
   Control control = control_in(guard.payload());
   co_await write_link(client, word, object, control.head);
+  // Completed is not placed (memory model, rule 2), and the control record may be placed before it (rule 5): if this
+  // client were revoked then, the list would lead to its mark.
+  (void)co_await read_link(client, word, object);
   control.head = object + 1;
   put(control, guard.payload());
   co_await guard.commit();

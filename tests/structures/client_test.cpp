@@ -8,8 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace sidelatch::structures {
 namespace {
@@ -63,6 +66,53 @@ TEST(Client, MayBeReplacedByAnotherOne) {
     ASSERT_EQ(forest.run(get(*forest.tree, worker, key, value)), Outcome::done) << key;
     EXPECT_EQ(value, key + 1);
   }
+}
+
+struct Counting : Revoker {
+  Task<void> revoke(std::uint16_t owner) override {
+    owners.push_back(owner);
+    co_return;
+  }
+  std::vector<std::uint16_t> owners;
+};
+
+Task<void> revoke_by_a_session(Session& session, std::uint16_t owner) {
+  co_await session.options().revoker->revoke(owner);
+}
+Task<void> revoke_by(Client& client, std::uint16_t owner) { co_await client.revoke(owner); }
+
+// What it does at one memory node may be under a latch at another, which is what is taken over.
+TEST(Client, ADeadClientIsRevokedAtAllMemoryNodes) {
+  const ExclusiveLatch latch;
+  Forest forest(latch, small_nodes(), 2);
+  std::array<Counting, 2> each;
+  const std::array<Revoker*, 2> revokers = {&each[0], &each[1]};
+  Client made(forest.world.add_node("client"), forest.nodes, 4096,
+              {.owner = 2, .lease = Lease{from_ns(1e6), from_ns(1e5)}}, {}, revokers);
+  Client client = std::move(made);
+  for (const std::size_t memory_node : {0U, 1U}) {
+    forest.run(revoke_by_a_session(client.session(memory_node), static_cast<std::uint16_t>(7 + memory_node)));
+  }
+  forest.run(revoke_by(client, 9));
+  for (const Counting& one : each) {
+    EXPECT_THAT(one.owners, ::testing::ElementsAre(7, 8, 9));
+  }
+}
+
+TEST(Client, SweepsEachOfItsStructuresOfADeadOwner) {
+  const ExclusiveLatch latch;
+  Forest forest(latch);
+  Counting revoker;
+  const std::array<Revoker*, 1> revokers = {&revoker};
+  Client client(forest.world.add_node("client"), forest.nodes, 4096,
+                {.owner = 2, .lease = Lease{from_ns(1e6), from_ns(1e5)}}, {}, revokers);
+  EXPECT_EQ(client.next_dead_owner(1), 0);
+  forest.run(revoke_by(client, 9));
+  EXPECT_EQ(client.next_dead_owner(1), 9);
+  EXPECT_EQ(client.next_dead_owner(1), 9) << "it has not been swept";
+  client.note_swept(1, 9);
+  EXPECT_EQ(client.next_dead_owner(1), 0);
+  EXPECT_EQ(client.next_dead_owner(2), 9);
 }
 
 TEST(BTreeWorker, IsOfOneTree) {

@@ -23,6 +23,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::structures {
@@ -62,8 +63,9 @@ class Client {
  public:
   /// Connects `node` to each of the memory nodes. `bytes_per_buffer`: the largest buffer_bytes() of the structures that
   /// it will use. `revokers`: one for each memory node, instead of options.revoker. A client with leases on several
-  /// memory nodes needs them: a dead client must be revoked where its latch is taken over. Throws std::invalid_argument
-  /// for no memory node or bad options.
+  /// memory nodes needs them: before its latch is taken over, a dead client is revoked at all memory nodes, since it
+  /// may have begun at one what it does under a latch at another. Throws std::invalid_argument for no memory node or
+  /// bad options.
   Client(fabric::Node& node, std::span<fabric::Node* const> memory_nodes, std::uint64_t bytes_per_buffer,
          const sync::SessionOptions& options = {}, const fabric::QueuePairOptions& queue_pair = {},
          std::span<sync::Revoker* const> revokers = {});
@@ -93,8 +95,10 @@ class Client {
   /// Ends that owner's queue pairs at every memory node, as before a takeover. Throws LatchError::takeover_refused if
   /// this client has no revokers, and std::invalid_argument for its own owner id and for 0.
   [[nodiscard]] fabric::Task<void> revoke(std::uint16_t owner);
-  /// The next owner that this client has revoked, and for which this was not called yet; 0: none.
-  [[nodiscard]] std::uint16_t next_dead_owner();
+  /// The next owner that this client has revoked, and of which it has not swept the structure with that number
+  /// (superblock.h); 0: none. note_swept(): it has, or cannot.
+  [[nodiscard]] std::uint16_t next_dead_owner(std::uint64_t structure) const;
+  void note_swept(std::uint64_t structure, std::uint16_t owner) { swept_.emplace_back(structure, owner); }
 
   /// While it lives, everything that this client begins is part of one operation, whose deadline counts from the
   /// construction of this object.
@@ -130,16 +134,20 @@ class Client {
   }
 
  private:
-  // A session refers to its queue pair.
+  // Ends an owner everywhere, as an operation at one memory node may be under a latch at another.
+  class RevokerAtAll;
+
+  // A session refers to its queue pair, and to the revoker.
   std::vector<std::unique_ptr<fabric::QueuePair>> queue_pairs_;
+  std::unique_ptr<sync::Revoker> revoker_;
   std::vector<std::unique_ptr<sync::Session>> sessions_;
   struct Tally {
     std::uint64_t operations = 0;
     std::uint64_t restarts = 0;
   };
-  std::unique_ptr<Tally> tally_ = std::make_unique<Tally>();  // stays where it is when the client is moved
-  std::uint32_t yields_ = 0;                                  // of the operation under way
-  std::vector<std::uint16_t> swept_;                          // owners that next_dead_owner() has returned
+  std::unique_ptr<Tally> tally_ = std::make_unique<Tally>();    // stays where it is when the client is moved
+  std::uint32_t yields_ = 0;                                    // of the operation under way
+  std::vector<std::pair<std::uint64_t, std::uint16_t>> swept_;  // structures and owners
   std::uint64_t last_opened_ = 0;
   std::vector<std::uint64_t> opened_;
 };
