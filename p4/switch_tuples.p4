@@ -32,7 +32,7 @@
 #include "include/roce_headers.p4"
 
 const bit<32> CONNECTIONS = 4096;
-const bit<32> TUPLES = 262144;
+const bit<32> TUPLES = 65536;  // a register is in one stage of the chip
 
 // The lower half of an element of `ends`: the PSN that the client sends next, and
 const bit<32> BROKEN = 0x80000000;    // takes nothing more

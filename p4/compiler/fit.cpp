@@ -27,6 +27,9 @@ using ir::Op;
 // Stages, and memory blocks in each: the published numbers of Tofino; those of Tofino 2 are the same for a stage.
 constexpr std::size_t kSramBlocksPerStage = 80;
 constexpr std::size_t kTcamBlocksPerStage = 24;
+// A block that a packet writes needs a map RAM, too: 6 columns of 8 in a stage (p4c, backends/tofino). A register is in
+// one stage.
+constexpr std::size_t kMapRamsPerStage = 48;
 constexpr std::size_t kSramBits = std::size_t{1024} * 128;
 constexpr std::size_t kTcamRows = 512;
 constexpr std::size_t kTcamBits = 44;
@@ -133,6 +136,12 @@ class Fitter {
       const std::size_t blocks =
           divided(info.size * width, kSramBits) + 1;  // one more, as a stateful ALU needs a spare
       report_.sram_blocks += blocks;
+      if (blocks > kMapRamsPerStage) {
+        finding({}, fmt::format(
+                        "the register {} needs {} SRAM blocks; packets can write to {} of a stage, and it is in one "
+                        "stage",
+                        info.name, blocks, kMapRamsPerStage));
+      }
       report_.placements.push_back(fmt::format("{} stage {:2}: register {}, {} x {} bits, {} SRAM blocks", stage.first,
                                                stage.second, info.name, info.size, info.width, blocks));
     }

@@ -270,7 +270,17 @@ bool WiredSwitch::replay() {
   }
   const nanoseconds time = *next->capture()->next_time();
   idle_->first = idle_->first.value_or(time);
-  device_->set_time(static_cast<std::uint64_t>((time - *idle_->first).count()));
+  // Captures of several queues are not in the order of their times; the switch's time never goes back.
+  const auto since = static_cast<std::uint64_t>(std::max<std::int64_t>((time - *idle_->first).count(), 0));
+  if (const auto due = device_->next_generated(); due && *due <= since) {
+    device_->set_time(*due);
+    for (const auto& port : wires_) {
+      port->capture()->set_time(*idle_->first + nanoseconds(*due));
+    }
+    step_all();
+    return true;
+  }
+  device_->set_time(std::max(since, device_->time()));
   for (const auto& port : wires_) {
     port->capture()->set_time(time);
   }

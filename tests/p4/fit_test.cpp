@@ -50,6 +50,13 @@ TEST(Fit, ALoopDoesNot) {
               ElementsAre(HasSubstr("t.p4:12:1: a loop; a packet goes through the stages once")));
 }
 
+// 48 blocks of a stage have a map RAM each, and one is a spare: 47 * 131072 / 64 elements.
+TEST(Fit, ARegisterIsInOneStage) {
+  EXPECT_THAT(fit_of("register<bit<64>>(96256) w;", "bit<64> x;\nw.read(x, 0);").findings, IsEmpty());
+  EXPECT_THAT(fit_of("register<bit<64>>(96257) w;", "bit<64> x;\nw.read(x, 0);", Chip::tofino2).findings,
+              ElementsAre(HasSubstr("the register I.w needs 49 SRAM blocks; packets can write to 48 of a stage")));
+}
+
 TEST(Fit, ACompareAndSwapOf64BitsHasTooManyOperands) {
   const FitReport report =
       fit_of(kRegister, "bit<64> old;\nl.read(old, 1);\nif (old == h.x.l) {\nl.write(1, h.x.m);\n}");

@@ -1,6 +1,6 @@
 // Estimates whether a program fits a Tofino. It is an estimate, made without the vendor's compiler: it knows the number
-// of stages, what a stateful ALU takes, and the memory of a stage, not the allocation of containers, crossbars or hash
-// bits.
+// of stages, what a stateful ALU takes, the memory of the chip, and that of a stage for one register, not the
+// allocation of containers, crossbars or hash bits.
 #pragma once
 
 #include <sidelatch/p4/compile.h>
@@ -21,7 +21,8 @@ struct FitReport {
   std::size_t ingress_stages = 0;
   std::size_t egress_stages = 0;
   std::size_t chip_stages = 0;
-  /// Blocks of 16 KiB for exact keys, action data, registers and counters, and of 512 x 44 bits for ternary keys.
+  /// Blocks of 16 KiB for exact keys, action data and registers, and of 512 x 44 bits for ternary keys. Counters are
+  /// left out.
   std::size_t sram_blocks = 0;
   std::size_t tcam_blocks = 0;
   std::size_t chip_sram_blocks = 0;

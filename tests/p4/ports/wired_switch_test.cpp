@@ -198,6 +198,30 @@ TEST_F(WiredSwitches, CapturesArriveInTheOrderOfTheirTimesAndEnd) {
   }
 }
 
+// Also between two captured packets, and up to the last one. A packet that was captured late does not turn time back.
+TEST_F(WiredSwitches, GeneratorsGoOnBetweenCapturedPackets) {
+  {
+    roce::PcapFile one(in("one.pcap"));
+    const auto at = [](int ms) { return std::chrono::system_clock::time_point(std::chrono::milliseconds(ms)); };
+    one.add(roce::test_frame(60, kRight, kLeft, 1), at(100'000));
+    one.add(roce::test_frame(60, kRight, kLeft, 2), at(99'990));
+    one.add(roce::test_frame(60, kRight, kLeft, 3), at(100'100));
+  }
+  WiredSwitch device(
+      program_, {.ports = {{1, "pcap:" + in("one.pcap") + "," + in("out1.pcap")}, {2, "pcap:," + in("out.pcap")}}});
+  const std::vector<std::byte> timer = roce::test_frame(60, kLeft, kRight, 9);
+  device.device().set_generator(1, {.port = 9, .interval = 10'000'000, .packet = timer});
+  EXPECT_FALSE(device.serve(1h));
+  roce::PcapReader out(in("out1.pcap"));
+  for (int i = 1; i <= 10; ++i) {
+    const auto frame = out.next();
+    ASSERT_TRUE(frame);
+    EXPECT_EQ(frame->time, std::chrono::milliseconds(100'000 + 10 * i));
+  }
+  EXPECT_EQ(device.counters(0).packets_out, 10U);
+  EXPECT_EQ(device.counters(1).packets_out, 3U);
+}
+
 TEST_F(WiredSwitches, InjectedLossIsCountedAndNotADrop) {
   {
     roce::PcapFile one(in("one.pcap"));
