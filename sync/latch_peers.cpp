@@ -31,6 +31,9 @@ constexpr std::uint32_t index_of(std::uint64_t place) { return static_cast<std::
 constexpr std::uint64_t count_of(std::uint64_t place) { return place >> kCountShift & 0xffff; }
 constexpr std::uint64_t offset_of(std::uint64_t place) { return index_of(place) * kPlaceBytes; }
 
+// So many acquisitions of a place may pass without a word about it.
+constexpr std::uint16_t kMostLag = 8192;
+
 // Of two counts of one place, which begin anew after 65535. A word that was never written has the count 0.
 constexpr bool is_before(std::uint64_t count, std::uint64_t other) {
   return count == 0 || static_cast<std::int16_t>(static_cast<std::uint16_t>(count - other)) < 0;
@@ -95,12 +98,25 @@ std::uint64_t LatchPeers::take_place() {
   }
   const std::uint32_t place = free_.back();
   free_.pop_back();
-  if (++counts_[place] == 0) {
-    // What the words still say must not be taken for what is to come. Nobody knows of the place now.
-    std::memset(words_.local(place * kPlaceBytes, kPlaceBytes).data, 0, kPlaceBytes);
-    ++counts_[place];
+  std::uint16_t& count = counts_[place];
+  const std::uint16_t before = count;
+  if (++count == 0) {
+    ++count;  // of a word that was never written
   }
-  return number_of_place(number_, place, counts_[place]);
+  if (count % kMostLag == 0) {
+    let_say(place, before);
+  }
+  return number_of_place(number_, place, count);
+}
+
+// A place that nobody follows, and that waits for nobody, is not written. Its words must not lag so far behind its
+// count that they seem to be ahead of it, or to be of the same round. Nobody knows of the place now.
+void LatchPeers::let_say(std::uint32_t place, std::uint16_t count) {
+  const std::uint64_t successor = std::uint64_t{count} << kFollowsShift;
+  const std::uint64_t turn = number_of_place(number_, place, count);
+  std::byte* const words = words_.local(place * kPlaceBytes, kPlaceBytes).data;
+  std::memcpy(words + kSuccessor, &successor, sizeof successor);
+  std::memcpy(words + kTurn, &turn, sizeof turn);
 }
 
 void LatchPeers::give_back(std::uint64_t place) noexcept { free_.push_back(index_of(place)); }

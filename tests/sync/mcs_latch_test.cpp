@@ -238,6 +238,37 @@ TEST(LatchPeers, WhatWasNotSaidIsSaidByTheRepetition) {
   store.run(turn_of(b, b_place));
 }
 
+// Between two contentions a place may be taken very often, and its words say nothing of that.
+TEST(LatchPeers, WhatWasSaidLongAgoIsNotTakenForWhatIsToBeSaid) {
+  for (const int times : {1, 8'000, 30'000, 40'000, 60'000, 65'534, 65'535, 70'000}) {
+    SCOPED_TRACE(times);
+    const McsLatch scheme;
+    Store store(scheme);
+    store.add_session();
+    store.add_session();
+    LatchPeers& a = *store.peers[0];
+    LatchPeers& b = *store.peers[1];
+    const std::uint64_t a_first = a.take_place();
+    const std::uint64_t b_first = b.take_place();
+    store.run(pass_a_place_on(a, b, a_first, b_first));
+    b.give_back(b_first);
+    for (int i = 0; i < times; ++i) {
+      a.give_back(a.take_place());
+      b.give_back(b.take_place());
+    }
+    const std::uint64_t a_place = a.take_place();
+    const std::uint64_t b_place = b.take_place();
+    bool is_followed = true;
+    store.run(see_successor(a, a_place, &is_followed));
+    EXPECT_FALSE(is_followed);
+    store.run(follow_again(b, a_place, b_place));
+    store.run(see_successor(a, a_place, &is_followed));
+    ASSERT_TRUE(is_followed);
+    store.run(give_turn_again(a, a_place, b_place));
+    store.run(turn_of(b, b_place));
+  }
+}
+
 // The counts of a place have 16 bits.
 TEST(LatchPeers, ACountThatBeginsAnewMeetsNoWordOfItsFirstRound) {
   const McsLatch scheme;

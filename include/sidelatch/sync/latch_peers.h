@@ -88,6 +88,7 @@ class LatchPeers {
     fabric::RemoteSpan words;
   };
 
+  void let_say(std::uint32_t place, std::uint16_t count);
   [[nodiscard]] Peer& peer_of(std::uint64_t place);
   [[nodiscard]] fabric::Task<void> write(std::uint64_t from, std::uint64_t to, std::uint64_t offset,
                                          std::uint64_t word);
