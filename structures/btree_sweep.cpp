@@ -47,7 +47,11 @@ Task<std::uint64_t> BTree::sweep(Worker& worker, std::uint16_t dead_owner) const
     const std::vector<std::uint64_t> objects = co_await pools_[memory_node].marked(worker, dead_owner);
     for (const std::uint64_t object : objects) {
       const NodeRef ref = NodeRef::of(memory_node, object, 0);
-      const bool linked = co_await is_linked(worker, ref);
+      bool linked = true;
+      try {
+        linked = co_await is_linked(worker, ref);
+      } catch (const StructureError&) {  // a node on the way to it is damaged: nobody can tell
+      }
       if (linked) {
         continue;
       }

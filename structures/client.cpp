@@ -61,6 +61,9 @@ Client::Client(Node& node, std::span<Node* const> memory_nodes, std::uint64_t by
     throw std::invalid_argument(fmt::format("{} revokers for {} memory nodes: give one for each, or none",
                                             revokers.size(), memory_nodes.size()));
   }
+  if (std::ranges::find(revokers, nullptr) != revokers.end()) {
+    throw std::invalid_argument("a revoker is null: give one for each memory node, or none at all");
+  }
   if (options.revoker != nullptr && revokers.empty() && memory_nodes.size() > 1) {
     throw std::invalid_argument(fmt::format(
         "one revoker for {} memory nodes: a dead client must be revoked at all of them; give a revoker for each memory "

@@ -13,7 +13,7 @@
 //
 // A client that dies leaves the objects that it has taken and not used. A client with an owner id marks them as its
 // own: the mark takes the place of the link. So others find them (marked()), and take them (claim()). A client that
-// dies between taking an object and marking it leaks that object, and nothing else.
+// dies between taking an object and marking it, or while it gives one back, leaks that object, and nothing else.
 //
 // Thread-safety: no state; one pool serves any number of tasks.
 #pragma once
