@@ -561,6 +561,8 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
     report.environment.relaxed_ordering = options.relaxed_ordering ? "on" : "off";
   }
   report.memory = cluster.remote != nullptr ? cluster.remote->name() : "this machine";
+  std::size_t skipped = 0;
+  std::string first_reason;
   try {
     for (std::size_t job = 0; job < work.jobs() && !limit.reached(); ++job) {
       const Limit share = limit.share(work.weight(job), work.weight_from(job) + work.proofs());
@@ -580,8 +582,15 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
                   .rates = {.warm_up = kWarmUp, .measured = kMeasured, .keep_going = keep_going}});
       } catch (const verbs::DeviceError& error) {
         work.skip(job, error.what());  // too little memory, for example
+        // Throws if the device is lost: the reactor looks at that once in some thousands of polls.
+        cluster.storage->reactor().run_for(std::chrono::milliseconds(20));
+        first_reason = first_reason.empty() ? error.what() : first_reason;
+        ++skipped;
       }
       steps.done();
+    }
+    if (skipped != 0 && skipped == work.jobs()) {
+      report.failure = first_reason;
     }
   } catch (const std::runtime_error& error) {
     // Results from before the peer was lost are kept.

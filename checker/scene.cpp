@@ -1,5 +1,6 @@
 #include <sidelatch/checker/scene.h>
 
+#include <sidelatch/fabric/after.h>
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
 
@@ -77,7 +78,7 @@ std::uint64_t word_at(std::span<const std::byte> bytes, std::uint64_t offset) {
 
 // Runs until all tasks have ended. False: `limit` has passed before.
 bool run_until_ended(Reactor& reactor, Duration limit, Duration slice) {
-  const Time end = reactor.now() + limit;
+  const Time end = after(reactor.now(), limit);
   while (reactor.spawned() != 0 && reactor.now() < end) {
     const Time before = reactor.now();
     reactor.run_for(std::min(slice, end - before));

@@ -156,10 +156,17 @@ bool wait_for(int socket, short events, Clock::time_point deadline) {
 
 FileDescriptor connect_to(const HostAndPort& to, Clock::time_point deadline, int& error) {
   const AddressList list = resolve(to, false);
+  int left = 0;
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+    ++left;
+  }
+  // Each address has its share of the time: one that leads nowhere leaves the others theirs.
+  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next, --left) {
+    const auto now = Clock::now();
+    const auto until = now + (deadline - now) / left;
     FileDescriptor socket(
         ::socket(address->ai_family, address->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, address->ai_protocol));
-    error = socket.valid() ? connect_within(socket.number(), *address, deadline) : errno;
+    error = socket.valid() ? connect_within(socket.number(), *address, until) : errno;
     if (error == 0) {
       return socket;
     }

@@ -1,5 +1,6 @@
 #include <sidelatch/fabric/reactor.h>
 
+#include <sidelatch/fabric/after.h>
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/queue_pair.h>
 
@@ -92,7 +93,7 @@ void Reactor::drive(const bool* until) {
 void Reactor::run() { drive(nullptr); }
 
 void Reactor::run_for(Duration duration) {
-  const Time limit = now() + duration;
+  const Time limit = after(now(), duration);
   bool more = true;
   while (more) {
     resume_ready();

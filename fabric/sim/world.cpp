@@ -1,5 +1,7 @@
 #include "world.h"
 
+#include <sidelatch/fabric/after.h>
+
 #include "sim_queue_pair.h"
 
 #include <algorithm>
@@ -66,9 +68,10 @@ World::~World() { reactor.destroy_spawned(); }
 bool World::advance(std::optional<Time> limit) {
   const Time until = limit.value_or(Time::max());
   while (!reactor.has_ready()) {
-    const bool more = agenda_.prepare();
+    // At the end of time is what waits without end.
+    const bool more = agenda_.prepare() && agenda_.next_time() != Time::max();
     if (!more || agenda_.next_time() > until) [[unlikely]] {
-      if (limit) {
+      if (limit && *limit != Time::max()) {
         now = std::max(now, *limit);
       }
       return more;
@@ -141,7 +144,7 @@ std::uint64_t World::start_timer(Duration duration, Waiter& waiter) {
   Timer& timer = timers_[index];
   timer.waiter = &waiter;
   const std::uint64_t id = std::uint64_t{timer.generation} << 32 | index;
-  agenda_.push(now + duration, (id << kTimerShift) | kTimerFlag);
+  agenda_.push(after(now, duration), (id << kTimerShift) | kTimerFlag);
   return id + (std::uint64_t{1} << 60);  // never zero
 }
 

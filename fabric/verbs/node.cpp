@@ -56,9 +56,11 @@ VerbsNode::~VerbsNode() {
 std::unique_ptr<QueuePair> VerbsNode::connect(Node& target, const QueuePairOptions& options) {
   options.validate();
   std::unique_ptr<Peer> peer;
-  if (auto* const here = dynamic_cast<VerbsNode*>(&target)) {
+  auto* const here = dynamic_cast<VerbsNode*>(&target);
+  auto* const remote = dynamic_cast<RemoteNode*>(&target);
+  if (here != nullptr && here->reactor_ == reactor_) {
     peer = std::make_unique<LocalPeer>(*here);
-  } else if (auto* const remote = dynamic_cast<RemoteNode*>(&target)) {
+  } else if (remote != nullptr && &remote->reactor() == reactor_) {
     peer = remote_peer(*remote);
   } else {
     throw std::invalid_argument(

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 
 namespace sidelatch::fabric::verbs {
@@ -47,9 +48,15 @@ void OwnRead::run() {
     }
     ibv_wc done{};
     int count = 0;
-    while (count == 0) {
+    constexpr auto kLongest = std::chrono::seconds(10);  // a device that is lost may complete nothing
+    const auto end = std::chrono::steady_clock::now() + kLongest;
+    for (bool is_late = false; count == 0; ::sched_yield()) {
       count = ibv_poll_cq(completions_.get(), 1, &done);
-      ::sched_yield();
+      if (count == 0 && is_late) {
+        throw DeviceError(fmt::format("{} has not answered a READ of its own memory for {} s: it may be lost",
+                                      port_->device_name(), kLongest.count()));
+      }
+      is_late = std::chrono::steady_clock::now() > end;
     }
     if (count < 0 || done.status != IBV_WC_SUCCESS) {
       throw DeviceError(fmt::format("{} cannot read its own memory: {}", port_->device_name(),

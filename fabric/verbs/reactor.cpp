@@ -1,5 +1,7 @@
 #include "reactor.h"
 
+#include <sidelatch/fabric/after.h>
+
 #include "queue_pair.h"
 
 #include <fmt/format.h>
@@ -294,7 +296,7 @@ void VerbsReactor::look_for_stalled() {
 }
 
 std::uint64_t VerbsReactor::start_timer(Duration duration, Waiter& waiter) {
-  timers_.push_back({now() + duration, next_timer_, &waiter});
+  timers_.push_back({after(now(), duration), next_timer_, &waiter});
   std::ranges::push_heap(timers_, later);
   return next_timer_++;
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -101,7 +102,8 @@ Task<void> post(ThreadRun* run, const Post* post) {
         for (std::uint32_t i = 0; i < post->target.count; ++i) {
           model::store_word(local.data + i * stride_of(post->target), static_cast<std::uint64_t>(post->operand));
         }
-        request = write(local, remote).with_inline();
+        request = write(local, remote);  // nobody else writes there
+        request.inlined = local.length <= QueuePairOptions{}.max_inline;
       }
       break;
     case Opcode::read:
@@ -204,12 +206,31 @@ std::vector<Variable> variables_of(const LitmusTest& test) {
   return variables;
 }
 
+std::uint32_t posts_in(const std::vector<Statement>& body) {
+  std::uint32_t count = 0;
+  for (const Statement& statement : body) {
+    if (const auto* branch = std::get_if<If>(&statement.action)) {
+      count += posts_in(branch->then_body) + posts_in(branch->else_body);
+    } else {
+      count += std::holds_alternative<Post>(statement.action) ? 1U : 0U;
+    }
+  }
+  return count;
+}
+
+// Posting never waits for room (docs/litmus.md).
+QueuePairOptions options_for(const litmus::Thread& thread) {
+  QueuePairOptions options;
+  options.send_queue_depth = std::max(options.send_queue_depth, std::bit_ceil(posts_in(thread.body)));
+  return options;
+}
+
 void build_client(const litmus::Thread& thread, const std::vector<Node*>& nodes, World& world, ThreadRun& run) {
   run.node = &world.add_node(thread.name);
   for (const litmus::QueuePair& queue_pair : thread.queue_pairs) {
     run.queue_pairs.push_back(world
                                   .make<std::unique_ptr<fabric::QueuePair>>(world.connect(
-                                      *run.node, *nodes[queue_pair.node], queue_pair.nic, QueuePairOptions{}))
+                                      *run.node, *nodes[queue_pair.node], queue_pair.nic, options_for(thread)))
                                   .get());
   }
   run.memory = run.node->allocate(room_of(thread.body) + kLineBytes, Access::local_write);

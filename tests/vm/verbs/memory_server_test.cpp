@@ -295,6 +295,15 @@ TEST_P(VerbsMemoryServer, OutlivesWhoSpeaksSomethingElse) {
   EXPECT_EQ(run(add(qp.get(), remote.region("table").subspan(0, 8), 1)), 0U);
 }
 
+// Another fabric's reactor would resume this one's tasks.
+TEST_P(VerbsMemoryServer, ANodeOfAnotherFabricIsRefused) {
+  start();
+  RemoteNode remote(client_fabric, server->address());
+  EXPECT_THROW(static_cast<void>(storage.connect(remote)), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(client.connect(storage)), std::invalid_argument);
+  EXPECT_NO_THROW(static_cast<void>(client.connect(remote)));
+}
+
 // Its connections end with it, and the others continue.
 TEST_P(VerbsMemoryServer, NoticesAClientThatIsKilled) {
   start();

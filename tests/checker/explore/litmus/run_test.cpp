@@ -107,6 +107,27 @@ TEST(LitmusRun, AReadOfTwoLinesBesideStores) {
   }
 }
 
+// More bytes than a queue pair inlines.
+TEST(LitmusRun, AWriteOfALongObject) {
+  for (const Preset model : kPresets) {
+    LitmusState after;
+    for (int line = 0; line < 6; ++line) {
+      after.emplace_back("D[" + std::to_string(line) + "]", 7);
+    }
+    EXPECT_EQ(states_of("litmus t\nobject D[6] = 0\nP0:\n  write D 7\n", model), States{after}) << name(model);
+  }
+}
+
+// Posting never waits: the buffer of the first of many requests may be fetched after all have been posted.
+TEST(LitmusRun, MoreRequestsThanAQueuePairHoldsByDefault) {
+  std::string text = "litmus t\nvar x = 0\nvar y = 0\nP0:\n  buf b = 1\n  write.buf x b\n";
+  for (int i = 0; i < 64; ++i) {
+    text += "  write y 1\n";
+  }
+  text += "  b := 2\nexists x == 2\n";
+  EXPECT_EQ(run_one(text, Preset::strict).reachable, true);
+}
+
 // The CPU's view of one WRITE of two lines depends on rule 3.
 TEST(LitmusRun, AWriteOfTwoLinesBesideLoads) {
   const std::string text =
