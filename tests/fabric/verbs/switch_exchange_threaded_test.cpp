@@ -694,7 +694,8 @@ TEST(SwitchExchangeSilenceThreads, AClientIsReleasedAlsoIfTheServerConfirmsItsEn
   const auto second = connect(18);
   server.stand_still();
   exchange.reset();
-  EXPECT_EQ(log.first_with("switch: fence 18").back(), "server: place");
+  // It may have asked the server, whose answer has not come.
+  EXPECT_THAT(log.first_with("switch: fence 18"), ::testing::Not(::testing::Contains("switch: release 18")));
   server.go_on();
 }
 
