@@ -194,16 +194,23 @@ Task<void> see_successor(LatchPeers& peers, std::uint64_t place, bool* is_follow
 Task<std::uint64_t> next_after(LatchPeers& peers, std::uint64_t place) { return peers.wait_for_successor(place); }
 Task<void> turn_of(LatchPeers& peers, std::uint64_t place) { return peers.wait_for_turn(place); }
 
+// Connected with each other.
+struct Clients {
+  LatchPeers& add() {
+    store.add_session();
+    return *store.peers.back();
+  }
+  McsLatch scheme;
+  Store store{scheme};
+};
+
 // B does not know whether it has told A. But A has passed the latch on since, and C follows the same place of A.
 TEST(LatchPeers, WhatIsSaidAgainTakesNothingAwayThatCameLater) {
-  const McsLatch scheme;
-  Store store(scheme);
-  for (int client = 0; client < 3; ++client) {
-    store.add_session();
-  }
-  LatchPeers& a = *store.peers[0];
-  LatchPeers& b = *store.peers[1];
-  LatchPeers& c = *store.peers[2];
+  Clients clients;
+  Store& store = clients.store;
+  LatchPeers& a = clients.add();
+  LatchPeers& b = clients.add();
+  LatchPeers& c = clients.add();
   const std::uint64_t first = a.take_place();
   const std::uint64_t b_place = b.take_place();
   store.run(pass_a_place_on(a, b, first, b_place));
@@ -224,12 +231,10 @@ TEST(LatchPeers, WhatIsSaidAgainTakesNothingAwayThatCameLater) {
 }
 
 TEST(LatchPeers, WhatWasNotSaidIsSaidByTheRepetition) {
-  const McsLatch scheme;
-  Store store(scheme);
-  store.add_session();
-  store.add_session();
-  LatchPeers& a = *store.peers[0];
-  LatchPeers& b = *store.peers[1];
+  Clients clients;
+  Store& store = clients.store;
+  LatchPeers& a = clients.add();
+  LatchPeers& b = clients.add();
   const std::uint64_t a_place = a.take_place();
   const std::uint64_t b_place = b.take_place();
   store.run(follow_again(b, a_place, b_place));
@@ -242,12 +247,10 @@ TEST(LatchPeers, WhatWasNotSaidIsSaidByTheRepetition) {
 TEST(LatchPeers, WhatWasSaidLongAgoIsNotTakenForWhatIsToBeSaid) {
   for (const int times : {1, 8'000, 30'000, 40'000, 60'000, 65'534, 65'535, 70'000}) {
     SCOPED_TRACE(times);
-    const McsLatch scheme;
-    Store store(scheme);
-    store.add_session();
-    store.add_session();
-    LatchPeers& a = *store.peers[0];
-    LatchPeers& b = *store.peers[1];
+    Clients clients;
+    Store& store = clients.store;
+    LatchPeers& a = clients.add();
+    LatchPeers& b = clients.add();
     const std::uint64_t a_first = a.take_place();
     const std::uint64_t b_first = b.take_place();
     store.run(pass_a_place_on(a, b, a_first, b_first));
@@ -271,12 +274,10 @@ TEST(LatchPeers, WhatWasSaidLongAgoIsNotTakenForWhatIsToBeSaid) {
 
 // The counts of a place have 16 bits.
 TEST(LatchPeers, ACountThatBeginsAnewMeetsNoWordOfItsFirstRound) {
-  const McsLatch scheme;
-  Store store(scheme);
-  store.add_session();
-  store.add_session();
-  LatchPeers& a = *store.peers[0];
-  LatchPeers& b = *store.peers[1];
+  Clients clients;
+  Store& store = clients.store;
+  LatchPeers& a = clients.add();
+  LatchPeers& b = clients.add();
   const std::uint64_t b_place = b.take_place();
   const std::uint64_t first = a.take_place();
   store.run(pass_a_place_on(a, b, first, b_place));
