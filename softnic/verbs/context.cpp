@@ -58,10 +58,10 @@ void fill_operations(Context& context) noexcept {
 }
 
 // Removes a context's objects from `objects` and from the NIC.
-template <class Objects, class ContextOf, class End>
-void end_all(Objects& objects, const ibv_context& context, ContextOf context_of, End end) {
+template <class Objects, class End>
+void end_all(Objects& objects, const ibv_context& context, End end) {
   std::erase_if(objects, [&](const auto& entry) {
-    if (context_of(*entry.second) != &context) {
+    if (entry.second->context != &context) {
       return false;
     }
     end(*entry.second);
@@ -86,13 +86,10 @@ void end_queue_pairs(const ibv_context& context, const ProcessNic& nic, nic::Nic
 // Ends users before the objects that they use.
 void end_objects(Context& context, ProcessNic& nic, nic::Nic& device) {
   const ibv_context& common = context.context;
-  const auto context_of = [](const auto& object) { return object.context; };
   end_queue_pairs(common, nic, device);
-  end_all(nic.shared_receive_queues, common, context_of,
-          [&](const SharedReceiveQueue& queue) { device.destroy(*queue.queue); });
+  end_all(nic.shared_receive_queues, common, [&](const SharedReceiveQueue& queue) { device.destroy(*queue.queue); });
   std::erase_if(nic.armed, [&](const CompletionQueue* queue) { return queue->context == &common; });
-  end_all(nic.completion_queues, common, context_of,
-          [&](const CompletionQueue& queue) { device.destroy(*queue.queue); });
+  end_all(nic.completion_queues, common, [&](const CompletionQueue& queue) { device.destroy(*queue.queue); });
   for (const std::uint32_t key : context.windows) {
     device.destroy_window(key);
   }

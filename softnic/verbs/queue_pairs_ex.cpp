@@ -241,18 +241,14 @@ int post_drafts(nic::QueuePair& pair, const WorkBuilder& builder) {
   return 0;
 }
 
-bool is_possible(const Draft& draft, nic::QueuePairType type) {
-  return (!draft.request.inlined || !nic::fills_buffer(draft.request.kind)) &&
-         nic::is_taken(draft.request.kind, type, draft.request.inlined);
-}
-
 int wr_complete(ibv_qp_ex* pair) {
   QueuePair& ours = of(*pair);
   WorkBuilder& builder = ours.builder;
   int error = builder.error;
-  if (error == 0 && !std::ranges::all_of(builder.drafts, [&](const Draft& draft) {
-        return is_possible(draft, ours.pair->options().type);
-      })) {
+  const auto is_taken = [&](const Draft& draft) {
+    return nic::is_taken(draft.request.kind, ours.pair->options().type, draft.request.inlined);
+  };
+  if (error == 0 && !std::ranges::all_of(builder.drafts, is_taken)) {
     error = EINVAL;
   }
   if (error == 0) {
