@@ -1,6 +1,7 @@
 // Checks the datasheets in the page: schema "sidelatch-datasheet", version 1. Missing or wrong parts are omitted and
 // reported with file and field; the rest is shown. Unknown fields are ignored.
 
+import { fabrics } from './fabrics.js';
 import {
   flag,
   invalid,
@@ -98,7 +99,7 @@ const datasheet = lenientRecord(
   {
     sidelatch: text,
     device: text,
-    fabric: oneOf('verbs', 'sim'),
+    fabric: oneOf(...Object.keys(fabrics)),
     memory: maybe,
     seed: maybe,
     seconds: count,

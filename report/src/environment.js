@@ -1,6 +1,7 @@
 // The head of the page: devices, experiments, problems, and the machines on which the datasheets were made.
 
 import { element, section } from './dom.js';
+import { fabrics, hasDevice } from './fabrics.js';
 import { capitalised, count, quantity, unknown } from './numbers.js';
 import { table } from './table.js';
 
@@ -91,9 +92,9 @@ const inBytes = (value) => (/^\d+$/.test(value ?? '') ? count(Number(value), 'B'
 const fields = [
   ['File', (sheet) => sheet.file],
   ['Device', (sheet) => sheet.device],
-  ['Fabric', (sheet) => sheet.fabric && { verbs: 'verbs (a NIC)', sim: 'sim (simulated)' }[sheet.fabric]],
+  ['Fabric', (sheet) => fabrics[sheet.fabric]],
   ['Memory at', (sheet) => (sheet.fabric === 'sim' ? 'a simulated machine' : sheet.memory)],
-  ['Seed', (sheet) => (sheet.fabric === 'verbs' ? 'none' : sheet.seed)],
+  ['Seed', (sheet) => (hasDevice(sheet.fabric) ? 'none' : sheet.seed)],
   ['Firmware', (sheet) => sheet.environment.firmware],
   ['Driver', (sheet) => sheet.environment.driver],
   ['Kernel', (sheet) => sheet.environment.kernel],

@@ -2,6 +2,7 @@
 // --json` prints it. Missing or wrong parts are omitted and reported with file and field; the rest is shown. Unknown
 // fields are ignored.
 
+import { fabrics, hasDevice } from './fabrics.js';
 import { capitalised } from './numbers.js';
 import {
   flag,
@@ -46,7 +47,7 @@ const always = {
   experiment: text,
   title: text,
   figure: text,
-  fabric: oneOf('sim', 'verbs'),
+  fabric: oneOf(...Object.keys(fabrics)),
   seed: nullable(number),
   x: text,
   x_scale: oneOf('log', 'linear', 'categories'),
@@ -63,7 +64,7 @@ const maybe = optional(nullable(text));
 /** Fields that depend on other fields. */
 const dependent = ({ fabric, x_scale: scale }) => ({
   profile: fabric === 'sim' ? text : maybe,
-  device: fabric === 'verbs' ? text : maybe,
+  device: hasDevice(fabric) ? text : maybe,
   // The third name belongs to x = 3, whatever the second one is.
   ...(scale === 'categories' && { x_names: listOf(orElse(text, null)) }),
 });
@@ -100,7 +101,7 @@ function readOne({ file, experiment: value }, problems) {
 
 /** Where the experiment ran: a NIC's device, or a simulated NIC in the notation of `sidelatch devices`. */
 export const worldOf = ({ fabric, profile, device }) =>
-  (fabric === 'verbs' ? device : profile && `${fabric ?? 'unknown'}:${profile}`) ?? 'an unknown NIC';
+  (hasDevice(fabric) ? device : profile && `${fabric ?? 'unknown'}:${profile}`) ?? 'an unknown NIC';
 
 /**
  * A unique name for each experiment. Equal names get their difference appended: (sim:connectx7), or (mlx5_0, b.json).

@@ -2,15 +2,14 @@
 // the numbers.
 
 import { element, section } from './dom.js';
+import { fabrics, hasDevice } from './fabrics.js';
 import { interval, quantity, unknown } from './numbers.js';
-import { axisOf, panels, panelsOf, shareOfPaper } from './panels.js';
+import { panels, panelsOf, shareOfPaper } from './panels.js';
 import { table } from './table.js';
 import { targetTable } from './targets.js';
 
-const fabrics = { sim: 'sim (simulated)', verbs: 'verbs (a NIC)' };
-
 function facts(experiment) {
-  const world = experiment.fabric === 'verbs' ? ['Device', experiment.device] : ['Profile', experiment.profile];
+  const world = hasDevice(experiment.fabric) ? ['Device', experiment.device] : ['Profile', experiment.profile];
   const rows = [
     ['Experiment', experiment.experiment],
     ...(experiment.figure === '' ? [] : [['Figure', experiment.figure]]),
@@ -29,7 +28,8 @@ function facts(experiment) {
   );
 }
 
-function numbers(chart, axis, experiment) {
+function numbers(chart, experiment) {
+  const { axis } = chart;
   const values = [...new Set(chart.lines.flatMap((line) => line.points.map((point) => point.x)))].sort(
     (left, right) => left - right,
   );
@@ -66,20 +66,19 @@ function numbers(chart, axis, experiment) {
 
 function figures(experiment) {
   if (experiment.series === null) return null;
-  const axis = axisOf(experiment);
-  if (axis.values.length === 0) return element('p', {}, 'Nothing was measured.');
-  return panels(panelsOf(experiment), axis);
+  const charts = panelsOf(experiment);
+  if (charts.every(({ axis }) => axis.values.length === 0)) return element('p', {}, 'Nothing was measured.');
+  return panels(charts);
 }
 
 function allNumbers(experiment) {
   const charts = experiment.series === null ? [] : panelsOf(experiment);
   if (charts.length === 0) return null;
-  const axis = axisOf(experiment);
   return element(
     'details',
     { class: 'numbers' },
     element('summary', {}, 'Numbers'),
-    charts.map((chart) => numbers(chart, axis, experiment.label)),
+    charts.map((chart) => numbers(chart, experiment.label)),
   );
 }
 

@@ -1,5 +1,5 @@
-// The charts of an experiment, arranged as in the paper's figure: one per panel, side by side. All share the axis
-// below; each has its own at the side. Each series is a line, or bars if the axis has names.
+// The charts of an experiment, arranged as in the paper's figure: one per panel, side by side. Those with the same x
+// share the axis below; each has its own at the side. Each series is a line, or bars if the axis has names.
 
 import * as Plot from '@observablehq/plot';
 
@@ -13,11 +13,47 @@ const known = (point) => Number.isFinite(point.y);
 const low = (point) => Math.max(0, point.y - (point.half_width ?? 0)); // rates are never below 0
 const high = (point) => point.y + (point.half_width ?? 0);
 
+const placesOf = (series) => new Set(series.flatMap(({ points }) => points.map((point) => point.x)));
+
 /**
- * One group per chart: [{panel, unit, title, lines: [{label, look, points}]}], in order of appearance. A line has the
- * same look in all of them.
+ * The x that a panel's axis holds. They are its own, or those of another panel that has all of them and more: panels
+ * that were measured at the same x can be compared, even where one lacks points. Panels with other x do not share an
+ * axis: it would heap the points of one together where the other's x are much larger.
  */
-export function panelsOf({ series, x }) {
+function placesOn(panel, series) {
+  const panels = [...new Set(series.map((one) => one.panel))];
+  const own = placesOf(series.filter((one) => one.panel === panel));
+  return panels
+    .map((name) => placesOf(series.filter((one) => one.panel === name)))
+    .filter((places) => [...own].every((x) => places.has(x)))
+    .reduce((most, places) => (places.size > most.size ? places : most));
+}
+
+/** The axis below a panel: {label, scale, values: all of its x in order, text(value)}. */
+function axisOf(panel, { series, x: label, x_scale: wanted, x_names: names }) {
+  const places =
+    wanted === 'categories'
+      ? // A name belongs to the same x in all panels.
+        [...names.map((_, index) => index + 1), ...placesOf(series)]
+      : placesOn(panel, series);
+  const values = [...new Set(places)].sort((left, right) => left - right);
+  const plain = (value) => (Number.isInteger(value) ? count(value) : quantity(value));
+  const text = {
+    categories: (value) => names[value - 1] ?? plain(value),
+    log: label === 'bytes' ? bytes : plain,
+    linear: label === 'bytes' ? bytes : plain,
+  }[wanted];
+  // A logarithmic axis cannot show 0.
+  const scale = wanted === 'log' && values.some((value) => value <= 0) ? 'linear' : wanted;
+  return { label, scale, values, text };
+}
+
+/**
+ * One group per chart: [{panel, unit, title, axis, lines: [{label, look, points}]}], in order of appearance. A line has
+ * the same look in all of them.
+ */
+export function panelsOf(experiment) {
+  const { series, x } = experiment;
   const names = [...new Set(series.map((one) => one.name))];
   const panels = new Map();
   for (const { panel, name, unit, points } of series) {
@@ -30,24 +66,12 @@ export function panelsOf({ series, x }) {
   return all.map((one) => {
     const alone = all.filter(({ panel }) => panel === one.panel).length === 1;
     const axes = `${one.unit} by ${x}`;
-    return { ...one, title: one.panel === '' ? axes : alone ? one.panel : `${one.panel}: ${axes}` };
+    return {
+      ...one,
+      title: one.panel === '' ? axes : alone ? one.panel : `${one.panel}: ${axes}`,
+      axis: axisOf(one.panel, experiment),
+    };
   });
-}
-
-/** The axis below all charts of an experiment: {label, scale, values: all occurring ones in order, text(value)}. */
-export function axisOf({ series, x: label, x_scale: wanted, x_names: names }) {
-  const measured = series.flatMap((one) => one.points.map((point) => point.x));
-  const named = wanted === 'categories' ? names.map((_, index) => index + 1) : [];
-  const values = [...new Set([...named, ...measured])].sort((left, right) => left - right);
-  const plain = (value) => (Number.isInteger(value) ? count(value) : quantity(value));
-  const text = {
-    categories: (value) => names[value - 1] ?? plain(value),
-    log: label === 'bytes' ? bytes : plain,
-    linear: label === 'bytes' ? bytes : plain,
-  }[wanted];
-  // A logarithmic axis cannot show 0.
-  const scale = wanted === 'log' && values.some((value) => value <= 0) ? 'linear' : wanted;
-  return { label, scale, values, text };
 }
 
 /** The powers of two on a logarithmic axis: all, or every second, third, ... of them, as room permits. */
@@ -74,7 +98,8 @@ export function shareOfPaper({ lines }, { label, points }, x) {
   return here && there && known(here) && known(there) && there.y !== 0 ? here.y / there.y : null;
 }
 
-const title = (axis, chart, line) => (point) => {
+const title = (chart, line) => (point) => {
+  const { axis } = chart;
   const share = shareOfPaper(chart, line, point.x);
   const value = `${interval(point.y, point.half_width)} ${chart.unit}`;
   const measured = share === null ? '' : `\nhere: ${quantity(share)} of it`;
@@ -107,7 +132,8 @@ function symbols(points, place, index, more) {
   return Plot.dot(points, { ...place, symbol: look(index).symbol, fill, stroke, strokeWidth, r: 4, ...more });
 }
 
-function drawLines(chart, axis) {
+function drawLines(chart) {
+  const { axis } = chart;
   const log = axis.scale === 'log';
   const domain = [log ? axis.values[0] : Math.min(0, axis.values[0]), axis.values.at(-1)];
   const marks = chart.lines.map((line) => {
@@ -127,7 +153,7 @@ function drawLines(chart, axis) {
       points: symbols(own.filter(known), place, line.look, {
         className: 'points',
         tip: true,
-        title: title(axis, chart, line),
+        title: title(chart, line),
       }),
     };
   });
@@ -165,7 +191,8 @@ function namesBelow(axis, room) {
   };
 }
 
-function drawBars(chart, axis) {
+function drawBars(chart) {
+  const { axis } = chart;
   const marks = chart.lines.map((line, position) => {
     const { color } = look(line.look);
     const own = line.points.filter(known);
@@ -178,7 +205,7 @@ function drawBars(chart, axis) {
         fill: color,
         className: 'bars',
         tip: true,
-        title: title(axis, chart, line),
+        title: title(chart, line),
       }),
       intervals(own, place, 'currentColor'),
       // Below its bar, so that colour is not the only distinction between bars.
@@ -212,7 +239,8 @@ function drawBars(chart, axis) {
   };
 }
 
-function summary(chart, axis) {
+function summary(chart) {
+  const { axis } = chart;
   const parts = chart.lines.map(({ label, points }) => {
     const all = points.filter(known);
     if (all.length === 0) return `${label}: nothing measured`;
@@ -226,8 +254,8 @@ function summary(chart, axis) {
 }
 
 /** The charts side by side. If all have the same lines, there is one legend above them. */
-export function panels(charts, axis) {
-  const bars = axis.scale === 'categories';
+export function panels(charts) {
+  const bars = charts[0].axis.scale === 'categories';
   const legend = (chart) => legendOf(chart.lines, { shape: bars ? 'bar' : 'line', least: 1 });
   const names = (chart) => JSON.stringify(chart.lines.map((line) => line.label));
   const shared = charts.every((chart) => names(chart) === names(charts[0]));
@@ -243,9 +271,9 @@ export function panels(charts, axis) {
           figure({
             title: chart.title,
             kind: bars ? 'bars' : 'lines',
-            label: summary(chart, axis),
+            label: summary(chart),
             legend: shared ? null : legend(chart),
-            draw: bars ? drawBars(chart, axis) : drawLines(chart, axis),
+            draw: bars ? drawBars(chart) : drawLines(chart),
           }),
         ),
       ),

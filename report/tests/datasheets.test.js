@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 
-import { connectx5, hostile, mlx5, specimens } from './fixtures.js';
+import { connectx5, hostile, mlx5, softnic, specimens } from './fixtures.js';
 import { filled, hole, launch, open } from './page.js';
 
 let browser;
@@ -43,6 +43,24 @@ test('a NIC has no such line, and among others the simulated one is named', asyn
     ]),
   );
   assert.equal(await text(page, '#simulated'), 'sim:connectx5: This shows schemes under a profile, not a NIC.');
+  await page.done();
+});
+
+test('a datasheet of the software NIC is read as one of a NIC, and says which NIC it is', async () => {
+  const page = await open(browser, filled([['a.json', softnic()]]));
+  assert.equal(await page.locator('#problems, #simulated').count(), 0);
+  const rows = await page
+    .locator('#environment tbody tr')
+    .evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent).join(': ')));
+  for (const row of [
+    'Device: sidelatch0',
+    'Fabric: softnic (the software NIC)',
+    'Memory at: this machine',
+    'Seed: none',
+    'Firmware: unknown',
+  ])
+    assert.ok(rows.includes(row), `${row} should be among ${rows.join('; ')}`);
+  assert.deepEqual(page.faults, []);
   await page.done();
 });
 

@@ -169,6 +169,28 @@ export function onNic(experiment) {
   return { ...rest, fabric: 'verbs', device: 'mlx5_0' };
 }
 
+/** The same experiment on the software NIC. */
+export const onSoftnic = (experiment) => ({ ...onNic(experiment), fabric: 'softnic', device: 'sidelatch0' });
+
+/** Four panels, whose x are flows, bytes, ms and ms: `x` cannot name them all. */
+export function flowControl() {
+  const ms = [2, 4, 6, 8, 10, 12, 14];
+  const shares = 'shares that change, by ms';
+  const lines = [
+    line('flows between two nodes', '4 KiB', [1, 4, 8], () => 11.9),
+    line('flows between two nodes', '1024 KiB', [1, 4, 8], () => 12.1),
+    line('shuffle among 4 nodes by bytes of a tuple', 'each node', [64, 256, 1024, 4096, 16384], () => 11.7),
+    line(shares, 'flow 1', ms.slice(0, 4), (_, index) => [3.3, 6.7, 1.7, 6][index]),
+    line(shares, 'flow 2', ms.slice(0, 4), (_, index) => [3.3, 1.7, 3.3, 3][index]),
+    line('consumers that join and leave, by ms', 'all consumers', ms, (_, index) => 2 * [1, 2, 3, 4, 3, 2, 1][index]),
+  ];
+  const series = lines.map((one) => ({ ...one, unit: 'Gbyte/s' }));
+  const title = 'zero-sided flows side by side, with rate limits, and elastic ones (simulator only)';
+  return result('flow-control', title, 'SIGMOD 2024, figures 6, 9, 11 and 13', 'see the panels', 'linear', series, [
+    shape('Z10', '4 and 8 flows side by side, 4 KiB to 1 MiB: at least 11.9 of 12.5 Gbyte/s', true),
+  ]);
+}
+
 /** YCSB has no figure in the papers, and no targets. */
 export function ycsb() {
   const found = {
@@ -220,7 +242,18 @@ export function brokenExperiments() {
     ['no-title.json', (found) => delete found.title, 'title: is missing', true],
     ['no-figure.json', (found) => delete found.figure, 'figure: is missing', true],
     ['no-profile.json', (found) => delete found.profile, 'profile: is missing', true],
-    ['fabric.json', (found) => Object.assign(found, { fabric: 'pigeon' }), 'fabric: should be "sim" or "verbs"', true],
+    [
+      'no-device.json',
+      (found) => Object.assign(found, onSoftnic(found), { device: undefined }),
+      'device: is missing',
+      true,
+    ],
+    [
+      'fabric.json',
+      (found) => Object.assign(found, { fabric: 'pigeon' }),
+      'fabric: should be "sim" or "verbs" or "softnic"',
+      true,
+    ],
     ['seed.json', (found) => Object.assign(found, { seed: 'one' }), 'seed: should be a number', true],
     ['scale.json', (found) => Object.assign(found, { x_scale: 'ln' }), 'x_scale: should be "log" or', true],
     ['no-x.json', (found) => delete found.x, 'x: is missing', true],

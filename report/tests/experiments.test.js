@@ -6,10 +6,12 @@ import { after, before, test } from 'node:test';
 import {
   atomicsStride,
   brokenExperiments,
+  flowControl,
   hostileExperiment,
   kvStore,
   latchAblation,
   onNic,
+  onSoftnic,
   optimisticScaling,
   optimisticSize,
   ycsb,
@@ -102,21 +104,27 @@ test('below its heading stands where an experiment ran, and which figure it is',
   ]);
   const nic = await facts(onNic(kvStore()));
   assert.ok(nic.includes('Fabric: verbs (a NIC)') && nic.includes('Device: mlx5_0'), nic.join());
+  const software = await facts(onSoftnic(kvStore()));
+  assert.ok(software.includes('Fabric: softnic (the software NIC)'), software.join());
+  assert.ok(software.includes('Device: sidelatch0'), software.join());
+  assert.ok(!software.some((fact) => fact.startsWith('Profile')), software.join());
   assert.ok(!(await facts(ycsb())).some((fact) => fact.startsWith('Figure')));
 });
 
-test('the same experiment under two profiles, on a NIC, or twice alike: headings tell them apart', async () => {
+test('the same experiment under two profiles, on NICs, or twice alike: headings tell them apart', async () => {
   const title = 'A store of 20 million tuples on four memory nodes by skew, latches';
   const other = { ...kvStore(), profile: 'connectx7' };
-  const page = await show(kvStore(), other, onNic(kvStore()), latchAblation());
-  assert.deepEqual((await headings(page)).slice(0, 3), [
+  const page = await show(kvStore(), other, onNic(kvStore()), onSoftnic(kvStore()), latchAblation());
+  assert.equal(await page.locator('#problems').count(), 0);
+  assert.deepEqual((await headings(page)).slice(0, 4), [
     `${title} (sim:connectx5)`,
     `${title} (sim:connectx7)`,
     `${title} (mlx5_0)`,
+    `${title} (sidelatch0)`,
   ]);
   assert.match(
     await page.locator('#simulated').innerText(),
-    /^kv-store \(sim:connectx5\), kv-store \(sim:connectx7\), /,
+    /^kv-store \(sim:connectx5\), kv-store \(sim:connectx7\), latch-ablation: /,
   );
   await page.done();
   const again = await show(kvStore(), { ...kvStore(), seed: 2 }, other);
@@ -175,6 +183,44 @@ test('panels share the axis below them, and each has its own beside it', async (
   const beside = await Promise.all(['write-only', 'mixed'].map((name) => ticks(panel(page, name), 'y')));
   assert.ok(beside[0].some(({ text }) => text === '20'));
   assert.ok(!beside[1].some(({ text }) => Number(text) > 3), 'the second panel has small values only');
+  await page.done();
+});
+
+test('a panel with other x has its own axis below it, and fills it', async () => {
+  const page = await show(flowControl());
+  const names = await page.locator('[data-panel]').evaluateAll((all) => all.map((one) => one.dataset.panel));
+  const below = await Promise.all(names.map((name) => ticks(panel(page, name), 'x')));
+  const [flows, bytes, shares, consumers] = below.map((labels) => labels.map(({ text }) => text));
+  assert.deepEqual([flows[0], flows.at(-1)], ['0', '8']);
+  assert.deepEqual([bytes[0], bytes.at(-1)], ['0', '15 000']);
+  // These two are by ms, and the second one has all the x of the first one.
+  assert.deepEqual([shares[0], shares.at(-1)], ['0', '14']);
+  assert.deepEqual(consumers, shares);
+  for (const [index, name] of names.entries()) {
+    const { x: left, width } = await panel(page, name).locator('.drawing').boundingBox();
+    const points = await panel(page, name)
+      .locator('.points > *')
+      .evaluateAll((all) => all.map((point) => point.getBoundingClientRect().right));
+    const share = (Math.max(...points) - left) / width;
+    assert.ok(share > (index === 2 ? 0.5 : 0.9), `${name}: its points end at ${share} of its width`);
+  }
+  await page.done();
+});
+
+test('a panel with other x has its own logarithmic axis, and its numbers are by its own x', async () => {
+  const experiment = optimisticScaling();
+  experiment.series
+    .filter((series) => series.panel === 'update')
+    .forEach((series) => series.points.forEach((point) => Object.assign(point, { x: point.x * 1024 })));
+  const page = await show(experiment);
+  const labels = async (name) => (await ticks(panel(page, name), 'x')).map(({ text }) => text);
+  assert.deepEqual(await labels('read 256 B'), ['8', '16', '32', '64', '128']);
+  assert.deepEqual(await labels('read 16 KiB'), await labels('read 256 B'));
+  const update = await labels('update');
+  assert.deepEqual([update[0], update.length < 6], ['8 192', true]);
+  await page.locator('details.numbers summary').click();
+  const last = page.locator('details.numbers table').last();
+  assert.equal(spaced(await last.locator('tbody th').first().innerText()), '8 192');
   await page.done();
 });
 
@@ -574,7 +620,8 @@ test('every chart of an experiment is an image with a name that says what is in 
 
 for (const width of [1200, 580, 375]) {
   test(`no label is cut or stands on another one, ${width} pixels wide`, async () => {
-    const all = [kvStore(), atomicsStride(), latchAblation(), optimisticSize(), optimisticScaling(), ycsb()];
+    const results = [kvStore(), atomicsStride(), latchAblation(), optimisticSize(), optimisticScaling()];
+    const all = [...results, ycsb(), flowControl()];
     const page = await open(browser, filled(all.map((one, index) => [`${index}.json`, one])), {
       viewport: { width, height: 900 },
     });

@@ -241,6 +241,14 @@ export function mlx5() {
   return sheet;
 }
 
+/** The software NIC, which is no hardware: its system says less of it. */
+export function softnic() {
+  const sheet = mlx5();
+  Object.assign(sheet, { device: 'sidelatch0', fabric: 'softnic', memory: 'this machine' });
+  Object.assign(sheet.environment, { firmware: null, driver: null, pcie_link: null, numa_node: null });
+  return sheet;
+}
+
 /** A datasheet with markup in every text. */
 export function hostile() {
   const markup = '<script>window.broken = 1</script><img src=x onerror="window.broken = 1">&amp;</td>';
@@ -372,7 +380,7 @@ export function specimens() {
       (sheet) => {
         sheet.fabric = 'pigeon';
       },
-      'fabric: should be "verbs" or "sim"',
+      'fabric: should be "sim" or "verbs" or "softnic"',
       true,
     ],
   ];
