@@ -20,7 +20,9 @@ namespace {
 double lock_slot_bits(const ExperimentOptions& options) {
   if (options.cluster != nullptr) {
     Cluster& cluster = *options.cluster;
-    const checker::LockTableOptions times{.warm_up = cluster.options().warm_up, .measured = cluster.options().measured};
+    // Some twenty loops: the others wait for them at a barrier that has a limit.
+    const checker::LockTableOptions times{.warm_up = std::min(cluster.options().warm_up, fabric::from_ns(100e6)),
+                                          .measured = std::min(cluster.options().measured, fabric::from_ns(1e9))};
     // One process has enough workers; the others stay idle.
     double bits = 0;
     if (cluster.options().rank == 0) {
@@ -64,7 +66,7 @@ ExperimentResult atomics_stride(const ExperimentOptions& options) {
 
   double slowest_cured = mops.at(kFirstCured, 128);
   for (std::size_t s = kFirstCured; s < kStrides.size(); ++s) {
-    slowest_cured = std::min(slowest_cured, mops.at(s, 128));
+    slowest_cured = lesser(slowest_cured, mops.at(s, 128));
   }
   result.series.push_back(from_paper("256 B", "Mops/s", {{128, 40, {}}}));
   result.series.push_back(from_paper("512 B", "Mops/s", {{64, 20, {}}}));
@@ -73,11 +75,11 @@ ExperimentResult atomics_stride(const ExperimentOptions& options) {
   result.targets.push_back(number_target("N4", 40, mops.at(1, 128), "Mops/s"));
   result.targets.push_back(number_target("N5", 20, mops.at(2, 64), "Mops/s"));
   result.targets.push_back(
-      shape_target("N5.scaling", mops.at(2, 64) >= 0.97 * mops.at(2, 128),
+      shape_target("N5.scaling", mops.at(2, 64) > 0.97 * mops.at(2, 128),
                    fmt::format("{:.1f} Mops/s with 64 workers, {:.1f} with 128", mops.at(2, 64), mops.at(2, 128))));
   result.targets.push_back(number_target("N6", 2.32, mops.at(3, 128), "Mops/s"));
   result.targets.push_back(number_target("N7", 51.2, slowest_cured, "Mops/s"));
-  result.targets.push_back(number_target("N8", 12, lock_slot_bits(options), "bits"));
+  result.targets.push_back(exact_target("N8", 12, lock_slot_bits(options), "bits"));
   return result;
 }
 

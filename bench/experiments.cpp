@@ -119,6 +119,10 @@ Target number_target(std::string id, double expected, double measured, std::stri
   return {std::move(id), expected, measured, "", std::move(unit), ok};
 }
 
+Target exact_target(std::string id, double expected, double measured, std::string unit) {
+  return {std::move(id), expected, measured, "", std::move(unit), measured == expected};
+}
+
 Target shape_target(std::string id, bool holds, std::string seen) {
   return {std::move(id), std::nullopt, 0, std::move(seen), "", holds};
 }

@@ -6,6 +6,7 @@
 #include <sidelatch/checker/closed_loop.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -67,6 +68,11 @@ class Curves {
   std::vector<std::uint64_t> xs_;
   std::vector<checker::Estimate> ys_;
 };
+
+/// The lesser and the greater of two. Not a number (0 / 0, where nothing was done) is the result if either is: so no
+/// shape holds for what was not measured.
+[[nodiscard]] inline double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+[[nodiscard]] inline double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 /// What a paper's text says of a line, for the charts: points without intervals.
 [[nodiscard]] Series from_paper(const std::string& of, std::string unit, std::vector<Point> points,

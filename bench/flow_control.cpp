@@ -179,7 +179,7 @@ ExperimentResult flow_control(const ExperimentOptions& given) {
     for (const std::size_t count : kSideFlows) {
       const double rate = side_by_side(profile, bytes, count);
       series.points.push_back({.x = static_cast<double>(count), .y = rate});
-      slowest_many = count == 1 ? slowest_many : std::min(slowest_many, rate);
+      slowest_many = count == 1 ? slowest_many : lesser(slowest_many, rate);
     }
     result.series.push_back(std::move(series));
   }
@@ -195,8 +195,8 @@ ExperimentResult flow_control(const ExperimentOptions& given) {
   for (const std::uint32_t bytes : kTupleBytes) {
     const double rate = shuffle_among_nodes(profile, bytes);
     tuples.points.push_back({.x = static_cast<double>(bytes), .y = rate});
-    slowest_tuple = std::min(slowest_tuple, rate);
-    fastest_tuple = std::max(fastest_tuple, rate);
+    slowest_tuple = lesser(slowest_tuple, rate);
+    fastest_tuple = greater(fastest_tuple, rate);
   }
   result.series.push_back(std::move(tuples));
   result.targets.push_back(
@@ -230,7 +230,7 @@ ExperimentResult flow_control(const ExperimentOptions& given) {
     const std::vector<double> rates = shared.run_window();
     for (std::size_t i = 0; i < ids.size(); ++i) {
       prioritized[i].points.push_back({.x = static_cast<double>((window + 1) * kWindowNs) / 1e6, .y = rates[i]});
-      worst_share = std::max(worst_share, std::abs(rates[i] / (kShared * shares.at(i) / all) - 1));
+      worst_share = greater(worst_share, std::abs(rates[i] / (kShared * shares.at(i) / all) - 1));
     }
   }
   result.series.insert(result.series.end(), prioritized.begin(), prioritized.end());
@@ -265,7 +265,7 @@ ExperimentResult flow_control(const ExperimentOptions& given) {
     const double rate = sum(elastic.run_window());
     scaled.points.push_back({.x = static_cast<double>((window + 1) * kWindowNs) / 1e6, .y = rate});
     const double wanted = static_cast<double>(there.size()) * shape.item_bytes / kElasticItemNs;
-    worst_step = std::max(worst_step, std::abs(rate / wanted - 1));
+    worst_step = greater(worst_step, std::abs(rate / wanted - 1));
   }
   result.series.push_back(std::move(scaled));
   result.targets.push_back(shape_target(

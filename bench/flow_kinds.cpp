@@ -158,7 +158,7 @@ ExperimentResult flow_kinds(const ExperimentOptions& given) {
     const double mean = std::accumulate(gave.begin(), gave.end(), 0.0) / n;
     shared.points.push_back({.x = static_cast<double>(n), .y = mean});
     for (const double one : gave) {
-      unfair = std::max(unfair, std::abs(one / mean - 1));
+      unfair = greater(unfair, std::abs(one / mean - 1));
     }
     shares += fmt::format("{}{}", shares.empty() ? "" : "; ", list_of(gave));
   }

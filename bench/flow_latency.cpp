@@ -97,12 +97,14 @@ ExperimentResult flow_latency(const ExperimentOptions& given) {
       "Z1", is_flat,
       fmt::format("with bells {} us at the offered rates, lowest first, 64 B and then 1 KiB; the paper: about {:.0f}",
                   with_bells, kPaperBellUs)));
+  // "Slightly less" means: by 15 % at most. docs/figures.md explains why it is missed.
+  constexpr double kLittle = 0.85;
   bool is_below = true;
   std::string medians;
   for (std::size_t size = 0; size < kItemBytes.size(); ++size) {
     for (std::size_t poll = 0; poll < kPollsUs.size(); ++poll) {
       const double median = at(size, poll, 0).median_us;
-      is_below = is_below && median < kPollsUs.at(poll) && median > 0.45 * kPollsUs.at(poll);
+      is_below = is_below && median < kPollsUs.at(poll) && median > kLittle * kPollsUs.at(poll);
       medians += fmt::format("{}{:.1f}", medians.empty() ? "" : ", ", median);
     }
   }

@@ -110,7 +110,7 @@ ExperimentResult kv_store_512(const ExperimentOptions& options, const StoreScale
   double lowest = 2;
   for (const std::size_t line : {farm, crc, two_read}) {
     for (const double exponent : scale.exponents) {
-      lowest = std::min(lowest, curves.mops(read_only, line, exponent).mean / curves.mops(read_only, line, 0).mean);
+      lowest = lesser(lowest, curves.mops(read_only, line, exponent).mean / curves.mops(read_only, line, 0).mean);
     }
   }
   result.targets.push_back(shape_target(

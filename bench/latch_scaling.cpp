@@ -87,13 +87,13 @@ ExperimentResult latch_scaling(const ExperimentOptions& options) {
   // "Near-linear" means: at least 90 % of four times the rate, at every level.
   double scaling = 4;
   for (std::size_t l = 0; l <= kAsync; ++l) {
-    scaling = std::min(scaling, mops.at(l, 32) / mops.at(l, 8));
+    scaling = lesser(scaling, mops.at(l, 32) / mops.at(l, 8));
   }
   result.targets.push_back(shape_target("N25.linear", scaling > 0.9 * 4,
                                         fmt::format("32 workers over 8: at least {:.2f} at every level", scaling)));
   double apart = 0;
   for (std::size_t w = 0; w < kWorkers.size(); ++w) {
-    apart = std::max(apart, std::abs(many.points[w].y / mops.at(kAsync, kWorkers.at(w)) - 1));
+    apart = greater(apart, std::abs(many.points[w].y / mops.at(kAsync, kWorkers.at(w)) - 1));
   }
   // "As" means: within 10 %.
   result.targets.push_back(shape_target("N25.tuples", apart < 0.1,

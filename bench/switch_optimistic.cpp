@@ -11,8 +11,8 @@
 //                    CAS word, WRITE tuple                             1/2 + 1
 //
 // The READ before the WRITE is what the published protocol lacks: without it tuples are corrupted (docs/switch.md, and
-// tests/switchsync/published_search_test.cpp). So it is timed for N22.write, by one client beside whom nobody writes,
-// and serves for nothing else. All else here, N23 too, runs on the program that is not broken.
+// tests/switchsync/published_search_test.cpp). It is timed here, since the paper's rows are about it, and serves for
+// nothing else.
 #include "switch_site.h"
 
 #include <sidelatch/sync/switched_version.h>
@@ -22,9 +22,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -158,7 +160,10 @@ Task<void> use_tuples(std::unique_ptr<TupleWorker> worker, Reactor* reactor, con
 }
 
 checker::Estimate mops_at(Site& site, const SwitchLoad& point) {
-  const std::uint64_t slot_bytes = std::bit_ceil(point.tuple_bytes);
+  // Slots of 2^n bytes are what the switch needs. At the memory node latches so far apart would share few slots of the
+  // NIC's lock table: the baseline's tuples are an odd number of words apart, as those of layout padded.
+  const std::uint64_t slot_bytes =
+      point.at_switch ? std::bit_ceil(point.tuple_bytes) : 8 * (point.tuple_bytes / 8 | 1U);
   const sync::SwitchedVersion scheme;
   std::unique_ptr<TupleSite> tuples;
   std::optional<sync::ObjectArray> objects;
@@ -258,43 +263,46 @@ ExperimentResult switch_latency(const ExperimentOptions& given) {
   return result;
 }
 
-// Four mixes and three sizes, by workers.
+// Four mixes and two sizes, by workers. The paper's writes are the published ones, so those are judged against its
+// text; N23.safe says the same of writes that are safe.
 ExperimentResult switch_optimistic(const ExperimentOptions& given) {
   const ExperimentOptions options = on_switch_testbed(given, "switch-optimistic");
   static constexpr std::array<std::uint32_t, 4> kWorkers = {8, 32, 128, 512};
   static constexpr std::array<std::uint64_t, 2> kSizes = {64, 1024};
   static constexpr std::array<double, 4> kReads = {1, 0.95, 0.5, 0};  // the paper does not print its four
   static constexpr std::size_t kPanels = kSizes.size() * kReads.size();
+  enum Line : std::uint8_t { safe, published, baseline, lines };
+  static constexpr std::array<const char*, lines> kLines = {"switch", "broken/switch-as-published", "baseline"};
   std::vector<SwitchLoad> points;
-  for (std::size_t line = 0; line < 2 * kPanels; ++line) {
+  for (std::size_t i = 0; i < lines * kPanels; ++i) {
     for (const std::uint32_t workers : kWorkers) {
-      points.push_back({.at_switch = line % 2 == 0,
+      points.push_back({.at_switch = i % lines != baseline,
                         .workers = workers,
-                        .tuple_bytes = kSizes.at(line / 2 / kReads.size()),
-                        .reads = kReads.at(line / 2 % kReads.size())});
+                        .tuple_bytes = kSizes.at(i / lines / kReads.size()),
+                        .reads = kReads.at(i / lines % kReads.size()),
+                        .as_published = i % lines == published});
     }
   }
   const Curves mops(kWorkers, run_switch_loads(options, points));
   ExperimentResult result = begin_result("switch-optimistic", options, "workers");
-  bool ahead = true;
-  double least = 1e9;
-  for (std::size_t line = 0; line < 2 * kPanels; ++line) {
-    const std::uint64_t size = kSizes.at(line / 2 / kReads.size());
-    const double reads = kReads.at(line / 2 % kReads.size());
-    result.series.push_back(mops.series(line, line % 2 == 0 ? "switch" : "baseline", "Mops/s",
-                                        fmt::format("{} B, {:.0f} % reads", size, 100 * reads)));
-    if (line % 2 == 0) {
-      for (const std::uint32_t workers : kWorkers) {
-        const double ratio = mops.at(line, workers) / mops.at(line + 1, workers);
-        ahead = ahead && ratio > 1;
-        least = std::min(least, ratio);
-      }
+  std::array<double, lines> least{};  // of the baseline
+  least.fill(std::numeric_limits<double>::infinity());
+  for (std::size_t i = 0; i < lines * kPanels; ++i) {
+    const std::size_t panel = i / lines;
+    result.series.push_back(mops.series(
+        i, kLines.at(i % lines), "Mops/s",
+        fmt::format("{} B, {:.0f} % reads", kSizes.at(panel / kReads.size()), 100 * kReads.at(panel % kReads.size()))));
+    for (const std::uint32_t workers : kWorkers) {
+      least.at(i % lines) =
+          lesser(least.at(i % lines), mops.at(i, workers) / mops.at(panel * lines + baseline, workers));
     }
   }
+  constexpr auto* kSeen = "{}, in all mixes and sizes, 8 to 512 workers: at least {:.2f} of the baseline";
   result.targets.push_back(
-      shape_target("N23.ahead", ahead,
-                   fmt::format("in all mixes and sizes, 8 to 512 workers: at least {:.2f} of the baseline", least)));
-  const std::size_t largest_reads = 2 * (kSizes.size() - 1) * kReads.size();
+      shape_target("N23.ahead", least.at(published) > 1,
+                   fmt::format(kSeen, "by broken/switch-as-published, which corrupts tuples", least.at(published))));
+  result.targets.push_back(shape_target("N23.safe", least.at(safe) > 1, fmt::format(kSeen, "safe", least.at(safe))));
+  const std::size_t largest_reads = lines * (kSizes.size() - 1) * kReads.size();
   const double gbytes = mops.at(largest_reads, 512) * 1024 / 1e3;
   result.targets.push_back(shape_target("N23.link", gbytes > 0.9 * 12.5 * 1024 / (1024 + 58),
                                         fmt::format("reads of 1 KiB, 512 workers: {:.1f} of 12.5 Gbyte/s", gbytes)));

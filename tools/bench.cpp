@@ -37,7 +37,9 @@ struct Arguments {
   std::optional<std::uint32_t> ranks;
   double milliseconds = 200;
   std::optional<double> longest_wait_us;
-  std::string practice;  // paper
+  std::string practice;                // paper
+  std::optional<std::string> profile;  // of ExperimentOptions
+  std::optional<std::uint64_t> seed;   // of ExperimentOptions
   std::string out;
   std::vector<std::string> only;  // experiments of `targets`
   ServeArguments serve;
@@ -52,10 +54,30 @@ int status_of(const std::vector<bench::Target>& targets, bool strict) {
   return strict && !std::ranges::all_of(targets, &bench::Target::ok) ? kNotAsExpected : kAsExpected;
 }
 
-int list(const Arguments& arguments) {
-  for (const auto& [option, is_given] : {std::pair{"--out", !arguments.out.empty()}, {"--strict", arguments.strict}}) {
+// The options of what is run: `why` says that nothing is.
+void refuse_options_of_runs(const Arguments& arguments, std::string_view why) {
+  for (const auto& [option, is_given] : {std::pair{"--only", !arguments.only.empty()},
+                                         {"--profile", arguments.profile.has_value()},
+                                         {"--seed", arguments.seed.has_value()},
+                                         {"--longest-wait-us", arguments.longest_wait_us.has_value()},
+                                         {"--practice", !arguments.practice.empty()},
+                                         {"--out", !arguments.out.empty()},
+                                         {"--strict", arguments.strict}}) {
     if (is_given) {
-      throw std::invalid_argument(fmt::format("{}: `bench list` runs nothing; leave it out", option));
+      throw std::invalid_argument(fmt::format("{}: {}; leave it out", option, why));
+    }
+  }
+}
+
+int list(const Arguments& arguments) {
+  constexpr auto* kWhy = "`bench list` runs nothing";
+  refuse_options_of_runs(arguments, kWhy);
+  for (const auto& [option, is_given] : {std::pair{"--connect", !arguments.cluster.server.empty()},
+                                         {"--fabric", arguments.fabric != "auto"},
+                                         {"--device", !arguments.cluster.device.empty()},
+                                         {"--token", !arguments.cluster.token.empty()}}) {
+    if (is_given) {
+      throw std::invalid_argument(fmt::format("{}: {}; leave it out", option, kWhy));
     }
   }
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
@@ -162,15 +184,29 @@ void refuse_simulator_only(const bench::Experiment& experiment) {
   }
 }
 
-// These would change nothing.
-void refuse_what_is_not_taken(const Arguments& arguments, const bench::Experiment& experiment) {
-  if (!arguments.practice.empty() && experiment.takes == bench::Takes::neither) {
-    throw std::invalid_argument(
-        fmt::format("--practice: bench {} has no clients whose practice may differ; leave it out", experiment.name));
+// These would change nothing in any of the experiments.
+void refuse_what_is_not_taken(const Arguments& arguments) {
+  std::vector<std::string> names = arguments.only;
+  if (arguments.name != "targets") {
+    names = {arguments.name};
   }
-  if (arguments.longest_wait_us && experiment.takes != bench::Takes::practice_and_waits) {
+  std::vector<bench::Takes> takes;
+  takes.reserve(names.size());
+  for (const std::string& name : names) {
+    takes.push_back(bench::find_experiment(name).takes);
+  }
+  if (takes.empty()) {  // all of them: some take it
+    return;
+  }
+  using bench::Takes;
+  if (!arguments.practice.empty() && std::ranges::all_of(takes, [](Takes one) { return one == Takes::neither; })) {
+    throw std::invalid_argument(fmt::format(
+        "--practice: bench {} has no clients whose practice may differ; leave it out", fmt::join(names, ", ")));
+  }
+  if (arguments.longest_wait_us &&
+      std::ranges::none_of(takes, [](Takes one) { return one == Takes::practice_and_waits; })) {
     throw std::invalid_argument(
-        fmt::format("--longest-wait-us: it is for the stores, not for bench {}; leave it out", experiment.name));
+        fmt::format("--longest-wait-us: it is for the stores, not for bench {}; leave it out", fmt::join(names, ", ")));
   }
 }
 
@@ -208,26 +244,29 @@ int run_in_cluster(Arguments arguments) {
   }
 }
 
+int lend(const Arguments& arguments) {
+  constexpr auto* kWhy = "--server lends memory and runs nothing";
+  if (!arguments.name.empty()) {
+    throw std::invalid_argument(fmt::format("bench {}: {}; leave one of them out", arguments.name, kWhy));
+  }
+  refuse_options_of_runs(arguments, kWhy);
+  if (arguments.fabric == "sim") {
+    throw std::invalid_argument("--fabric sim: --server lends the memory of a NIC; use --fabric verbs or softnic");
+  }
+  if (arguments.fabric == "softnic") {
+    become_softnic({});
+  }
+  return serve(arguments.serve, {.device = arguments.cluster.device}, arguments.cluster.token, arguments.json);
+}
+
 int bench_command(Arguments arguments) {
-  if (arguments.serve.wanted) {
-    return serve(arguments.serve, {.device = arguments.cluster.device}, arguments.cluster.token, arguments.json);
-  }
-  if (arguments.name.empty()) {
-    throw std::invalid_argument("bench: give an experiment, or list, or targets, or --server");
-  }
-  if (!arguments.only.empty() && arguments.name != "targets") {
-    throw std::invalid_argument(fmt::format("--only is for `bench targets`, not for {}", arguments.name));
-  }
-  if (arguments.name == "list") {
-    return list(arguments);
-  }
-  if (arguments.name != "targets") {
-    refuse_what_is_not_taken(arguments, bench::find_experiment(arguments.name));
+  if (arguments.fabric != "auto" && arguments.fabric != "sim" && arguments.fabric != "verbs" &&
+      arguments.fabric != "softnic") {
+    throw std::invalid_argument(fmt::format("--fabric {}: it must be auto, verbs, softnic or sim", arguments.fabric));
   }
   if (!arguments.practice.empty() && arguments.practice != "paper" && arguments.practice != "advised") {
     throw std::invalid_argument(fmt::format("--practice {}: it must be paper or advised", arguments.practice));
   }
-  arguments.options.practice = arguments.practice == "advised" ? bench::Practice::advised : bench::Practice::paper;
   if (arguments.longest_wait_us) {
     constexpr double kLongestUs = 1e6;
     if (!(*arguments.longest_wait_us > 0) || *arguments.longest_wait_us > kLongestUs) {
@@ -236,12 +275,25 @@ int bench_command(Arguments arguments) {
     }
     arguments.options.longest_wait = fabric::from_ns(*arguments.longest_wait_us * 1e3);
   }
+  if (arguments.serve.wanted) {
+    return lend(arguments);
+  }
+  if (arguments.name.empty()) {
+    throw std::invalid_argument("bench: give an experiment, or list, or targets, or --server");
+  }
+  if (arguments.name == "list") {
+    return list(arguments);
+  }
+  if (!arguments.only.empty() && arguments.name != "targets") {
+    throw std::invalid_argument(fmt::format("--only is for `bench targets`, not for {}", arguments.name));
+  }
+  refuse_what_is_not_taken(arguments);
+  arguments.options.practice = arguments.practice == "advised" ? bench::Practice::advised : bench::Practice::paper;
+  arguments.options.profile = arguments.profile.value_or(arguments.options.profile);
+  arguments.options.seed = arguments.seed.value_or(arguments.options.seed);
   arguments.options.interrupted = &interrupted();
   const bool connects = !arguments.cluster.server.empty();
   const bool softnic = arguments.fabric == "softnic";
-  if (arguments.fabric != "auto" && arguments.fabric != "sim" && arguments.fabric != "verbs" && !softnic) {
-    throw std::invalid_argument(fmt::format("--fabric {}: it must be auto, verbs, softnic or sim", arguments.fabric));
-  }
   if (arguments.fabric == "sim" && connects) {
     throw std::invalid_argument("--fabric sim: --connect is for verbs; leave one of them out");
   }
@@ -270,10 +322,10 @@ void add_bench(Program& program) {
   Command command = program.command("bench", "Experiments that reproduce figures of the papers");
   command.option("name", arguments->name, "an experiment, or list, or targets (all of them against the papers)");
   command.option("--only", arguments->only, "targets: of these experiments alone (default all)");
-  Option profile = command.option("--profile", arguments->options.profile,
+  Option profile = command.option("--profile", arguments->profile,
                                   "simulator: NIC profile, a name or a TOML file (default connectx5)");
   command.option("--fabric", arguments->fabric,
-                 "auto, verbs, softnic or sim (default auto: verbs with --connect, else sim)");
+                 "auto, verbs, softnic or sim (default auto: verbs with --connect and --server, else sim)");
   Option server = add_serve_options(command, arguments->serve);
   Option connect = command
                        .option("--connect", arguments->cluster.server,
@@ -292,7 +344,7 @@ void add_bench(Program& program) {
       .needs(connect);
   command.option("--milliseconds", arguments->milliseconds, "--connect: measured per point (default 200)")
       .needs(connect);
-  command.option("--seed", arguments->options.seed, "simulator: seed (default 1)");
+  command.option("--seed", arguments->seed, "simulator: seed (default 1)");
   command.option("--longest-wait-us", arguments->longest_wait_us,
                  "stores: the longest that a client waits, at random, for a latch (default: as --practice says)");
   command.option("--practice", arguments->practice,

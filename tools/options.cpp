@@ -151,6 +151,7 @@ template Option Command::option(const std::string&, double&, const std::string&)
 template Option Command::option(const std::string&, std::optional<std::uint32_t>&, const std::string&);
 template Option Command::option(const std::string&, std::optional<std::uint64_t>&, const std::string&);
 template Option Command::option(const std::string&, std::optional<double>&, const std::string&);
+template Option Command::option(const std::string&, std::optional<std::string>&, const std::string&);
 template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&);
 
 Option Command::option_calling(const std::string& name, const std::function<void(const std::string&)>& take,

@@ -82,6 +82,8 @@ struct Target {
 
 /// A number: ok if `measured` is within 10 % of `expected`.
 [[nodiscard]] Target number_target(std::string id, double expected, double measured, std::string unit);
+/// A number that is not measured but counted: it must be this one.
+[[nodiscard]] Target exact_target(std::string id, double expected, double measured, std::string unit);
 /// A shape: an order or a crossing that must hold.
 [[nodiscard]] Target shape_target(std::string id, bool holds, std::string seen);
 
