@@ -287,6 +287,9 @@ int explore_command(Arguments arguments) {
     }
     options.seed = *arguments.seed;
   }
+  if (options.mode == explore::Mode::states && options.max_executions != 0) {
+    throw std::invalid_argument("--executions: --mode states searches none; give --budget, or leave it out");
+  }
   std::vector<Cell> cells = cells_of(arguments);
   for (const auto& [option, file] : {std::pair{"--trace", &arguments.trace_file}, {"--svg", &arguments.svg_file}}) {
     if (!file->empty() && cells.size() != 1) {

@@ -221,8 +221,8 @@ class Coordinator {
     reads_counters_ = reads_counters_ || result.reads_counters;
     shares_objects_ = shares_objects_ || result.shares_objects;
     note_objects(result);
-    if (!first_cut_) {
-      first_cut_ = result.first_cut;
+    if (!first_cut_ || (first_cut_->other.empty() && result.first_cut && !result.first_cut->other.empty())) {
+      first_cut_ = result.first_cut;  // another reason than a loop says more
     }
     if (result.too_long && !too_long_) {
       too_long_ = result.too_long;
@@ -541,6 +541,12 @@ void require_program(const Program& program) {
   }
 }
 
+// A search that begins again has what is left; 0 would be no limit.
+std::chrono::duration<double> left_of(std::chrono::duration<double> budget, std::chrono::duration<double> passed) {
+  constexpr std::chrono::duration<double> kLeast{0.001};
+  return budget.count() == 0 ? budget : std::max(budget - passed, kLeast);
+}
+
 }  // namespace
 
 Verdict check(const Program& program, const Options& options) {
@@ -548,6 +554,8 @@ Verdict check(const Program& program, const Options& options) {
   Options now = options;
   std::string note;
   std::vector<Execution::Changing> changing;
+  const auto began = std::chrono::steady_clock::now();
+  const auto passed = [began] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began); };
   for (;;) {
     ObjectsSeen objects;
     objects.add(changing);
@@ -561,16 +569,19 @@ Verdict check(const Program& program, const Options& options) {
       note = fmt::format("its executions were searched, since its states cannot be compared: {}", coordinator.unable());
       now.mode = Mode::exhaustive;
       now.states_for_loops = 0;
+      now.budget = left_of(options.budget, passed());
       continue;
     }
     if (!counters && !order && !know && !part) {
       verdict.note = note;
+      verdict.seconds = passed().count();
       return verdict;
     }
     now.look_at_counters = now.look_at_counters || counters;
     now.order_objects = now.order_objects || order;
     now.part_posts = now.part_posts || part;
     changing = objects.changing();
+    now.budget = left_of(options.budget, passed());
   }
 }
 

@@ -438,6 +438,7 @@ class Execution final : public World {
   void note(std::uint16_t actor);
   void watch_shared_memory(const Actor& actor);
   void note_shared_memory(Actor& actor);
+  [[nodiscard]] std::span<const std::byte> delivered_where_others_look(const fabric::model::Step& step) const;
   void renew_snapshots(const std::byte* data, std::uint64_t length);
   void renew_snapshots_after(const fabric::model::Step& step);
   void look_for_changed_buffers(std::uint16_t actor);

@@ -186,7 +186,9 @@ void Execution::show_message_later(std::uint16_t qp) {
     return;
   }
   const std::uint16_t of = queue_pairs_[qp].target;
-  ++actors_[of].changes;  // an attempt in which a message came cannot be left out
+  // Attempts in which a message came, or in which one was sent, cannot be left out: an empty one, too.
+  ++actors_[of].changes;
+  ++actors_[queue_pairs_[qp].actor].changes;
   Suspended& suspended = suspend_next(actors_[of], Step::What::message);
   suspended.qp = qp;
   event_->suspensions.push_back({of, suspended.number});
@@ -209,7 +211,8 @@ void Execution::show_message(std::uint16_t qp) {
   if (request.opcode == Opcode::send_with_immediate) {
     arrival.immediate = request.immediate;
   }
-  ++actors_[queue_pairs_[qp].target].changes;  // an attempt in which a message came cannot be left out
+  ++actors_[queue_pairs_[qp].target].changes;  // as in show_message_later()
+  ++actors_[queue_pairs_[qp].actor].changes;
   actors_[queue_pairs_[qp].target].has_waited = true;
   const Zone::Use own(nullptr);
   static_cast<void>(receiver->receives()->take_buffer());

@@ -161,6 +161,8 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
       state.add_number(known == nullptr ? 0 : 1 + static_cast<std::uint64_t>(known->state()));
       state.add_number(known == nullptr ? 0 : known->outstanding_so_far());
       state.add_number(known == nullptr ? 0 : known->unsignaled());
+      const bool receives = known != nullptr && known->receives() != nullptr;
+      state.add_number(receives ? known->receives()->unread() : 0);
     }
   }
 }
@@ -201,7 +203,7 @@ void Execution::cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end) {
 
 void Execution::cut_because(const std::string& client, std::string why) {
   is_cut_ = true;
-  if (!first_cut_) {
+  if (!first_cut_ || first_cut_->other.empty()) {  // it says more than that a loop was not followed
     first_cut_ = Cut{client, {}, 0, {}, std::move(why)};
   }
 }

@@ -152,7 +152,12 @@ void Execution::happen(const Action& action, bool described) {
       if (described) {
         describe(step);
       }
+      const std::span<const std::byte> delivered = delivered_where_others_look(step);
+      shared_before_.assign(delivered.begin(), delivered.end());
       machine_.apply_enabled(step);
+      if (!delivered.empty() && std::memcmp(delivered.data(), shared_before_.data(), delivered.size()) != 0) {
+        ++actors_[queue_pairs_[step.owner].actor].changes;
+      }
       after_step(step);
       break;
     }
@@ -230,6 +235,23 @@ void Execution::watch_shared_memory(const Actor& actor) {
   for (const std::span<const std::byte> region : shared_with(actor)) {
     shared_before_.insert(shared_before_.end(), region.begin(), region.end());
   }
+}
+
+// The buffer that a READ's bytes or an atomic's old value are about to come into, if others reach it: they see the new
+// bytes, as they see what the client stores there by pointers.
+std::span<const std::byte> Execution::delivered_where_others_look(const model::Step& step) const {
+  if (step.kind != StepKind::deliver && step.kind != StepKind::execute) {
+    return {};
+  }
+  const std::vector<std::span<const std::byte>>& shared = shared_with(actors_[queue_pairs_[step.owner].actor]);
+  if (shared.empty()) {
+    return {};
+  }
+  const model::Access local = machine_.footprint(step).local;
+  const bool is_seen = local.writes && std::ranges::any_of(shared, [&](std::span<const std::byte> region) {
+                         return local.conflicts({.data = region.data(), .length = region.size()});
+                       });
+  return is_seen ? std::span(local.data, local.length) : std::span<const std::byte>{};
 }
 
 void Execution::note_shared_memory(Actor& actor) {

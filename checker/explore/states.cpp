@@ -355,8 +355,12 @@ StatesResult StateSearch::search() {
     first.execution.require_same_builds();
     first.execution.begin();
     Next start;
-    finish(first, start, result.events);
-    result.unable = first.execution.no_states();
+    try {
+      finish(first, start, result.events);
+      result.unable = first.execution.no_states();
+    } catch (const Unable& error) {
+      result.unable = error.why;
+    }
     if (result.unable != nullptr) {
       return result;
     }
@@ -425,8 +429,9 @@ StatesResult StateSearch::search() {
               edges_.push_back({StateTable::kNone, next.name});
             }
             for (const auto& own : hands_) {
-              if (!cut_ && own != nullptr) {
-                cut_ = own->execution.first_cut();
+              const std::optional<Cut> cut = own == nullptr ? std::nullopt : own->execution.first_cut();
+              if (!cut_ || (cut_->other.empty() && cut && !cut->other.empty())) {
+                cut_ = cut;
               }
             }
             continue;

@@ -128,22 +128,25 @@ Task<void> post(ThreadRun* run, const Post* post) {
 }
 
 Task<void> wait(ThreadRun* run, const Wait* wait) {
+  const auto is_waited_for = [wait](std::uint32_t queue_pair) {
+    return wait->queue_pairs.empty() || std::ranges::find(wait->queue_pairs, queue_pair) != wait->queue_pairs.end();
+  };
   for (std::uint32_t i = 0; i < run->queue_pairs.size(); ++i) {
-    const bool waited = wait->queue_pairs.empty() || std::ranges::find(wait->queue_pairs, i) != wait->queue_pairs.end();
-    if (!waited) {
-      continue;
+    if (is_waited_for(i)) {
+      co_await run->queue_pairs[i]->drain();
     }
-    co_await run->queue_pairs[i]->drain();
-    for (const ThreadRun::Pending& pending : run->pending) {
-      if (pending.post->queue_pair == i) {
-        for (std::uint32_t k = 0; k < pending.post->target.count; ++k) {
-          run->assign(*pending.post->result, k,
-                      model::load_word(pending.from.data + k * stride_of(pending.post->target)));
-        }
+  }
+  // All in one step: a client that crashes has passed the wait or has not.
+  for (const ThreadRun::Pending& pending : run->pending) {
+    if (is_waited_for(pending.post->queue_pair)) {
+      for (std::uint32_t k = 0; k < pending.post->target.count; ++k) {
+        run->assign(*pending.post->result, k,
+                    model::load_word(pending.from.data + k * stride_of(pending.post->target)));
       }
     }
-    std::erase_if(run->pending, [i](const ThreadRun::Pending& pending) { return pending.post->queue_pair == i; });
   }
+  std::erase_if(run->pending,
+                [&](const ThreadRun::Pending& pending) { return is_waited_for(pending.post->queue_pair); });
 }
 
 Task<void> run_body(ThreadRun* run, const std::vector<Statement>* body) {
@@ -348,6 +351,15 @@ std::vector<LitmusResult> run_litmus(std::string_view text, std::string_view fil
   return results;
 }
 
+namespace {
+
+// What was not reached may lie in what was not searched.
+bool is_open(const LitmusResult& result) {
+  return result.reachable && !*result.reachable && result.verdict.outcome == Outcome::bounded;
+}
+
+}  // namespace
+
 nlohmann::ordered_json to_json(const LitmusResult& result) {
   const auto word = [](const std::optional<bool>& value) -> nlohmann::ordered_json {
     return value ? nlohmann::ordered_json(*value ? "allowed" : "forbidden") : nlohmann::ordered_json(nullptr);
@@ -365,7 +377,7 @@ nlohmann::ordered_json to_json(const LitmusResult& result) {
   }
   return {{"test", result.test},
           {"model", model::name(result.model)},
-          {"reachable", flag(result.reachable)},
+          {"reachable", is_open(result) ? flag(std::nullopt) : flag(result.reachable)},
           {"expected", word(result.expected)},
           {"ok", flag(result.ok())},
           {"states", states},
@@ -376,8 +388,7 @@ nlohmann::ordered_json to_json(const LitmusResult& result) {
 std::string to_text(const LitmusResult& result) {
   std::string text = fmt::format("{} under {}: ", result.test, model::name(result.model));
   if (result.reachable) {
-    const bool is_open = !*result.reachable && result.verdict.outcome == Outcome::bounded;
-    text += *result.reachable ? "reachable" : is_open ? "not reached so far" : "not reachable";
+    text += *result.reachable ? "reachable" : is_open(result) ? "not reached so far" : "not reachable";
     if (result.expected) {
       const std::optional<bool> ok = result.ok();
       text += fmt::format(", expected {}: {}", *result.expected ? "allowed" : "forbidden",

@@ -90,6 +90,8 @@ class ReceiveQueue {
   [[nodiscard]] std::uint64_t unfilled() const noexcept { return posted_ - filled_; }
   /// The oldest of them; there must be one.
   [[nodiscard]] const LocalSpan& oldest_unfilled() noexcept { return at(filled_ + 1).buffer; }
+  /// Messages that no task has been handed yet.
+  [[nodiscard]] std::uint64_t unread() const noexcept { return filled_ - handed_; }
   /// Whether a task waits for a message.
   [[nodiscard]] bool is_awaited() const noexcept { return !waiting_.empty(); }
 

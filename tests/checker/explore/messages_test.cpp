@@ -69,6 +69,68 @@ TEST(ModelMessages, ABufferThatIsPolledShowsEarlierWritesOnlyWhereWritesAreOrder
   EXPECT_TRUE(is_broken(program, under(Preset::relaxed), Kind::assertion));
 }
 
+// ---- An attempt that sends an empty message has left a trace. Its receiver may get any number of them.
+
+struct EmptyMessages {
+  EmptyMessages(World& world, Node& first, Node& second)
+      : site(first, second, [&world](bool holds, std::string_view what) { world.require(holds, what); }),
+        store(world.make<Store>(world, 1)),
+        teller(world.make<Client>(world, store, "teller")),
+        flag(world.connect(second, *store.node, 0, {})) {}
+  MessageSite site;
+  Store& store;
+  Client& teller;
+  std::unique_ptr<QueuePair> flag;
+};
+
+constexpr int kEmptyMessages = 4;
+
+Task<void> send_until_told(EmptyMessages* all) {
+  Side& me = all->site.sides[1];
+  fabric::Reactor& reactor = all->flag->reactor();
+  const auto loop = reactor.begin_retries();
+  for (;;) {
+    co_await me.qp->submit(send(me.out.local(0, 0)));
+    co_await all->flag->read(me.inbox.local(0, 8), all->store.word(0));
+    if (word_in(me.inbox.bytes()) != 0) {
+      break;
+    }
+    co_await reactor.retry(loop, fabric::Duration::zero());
+  }
+  co_await me.qp->submit(send(me.filled(0, 1)));
+}
+Task<void> count_empty_messages(EmptyMessages* all) {
+  Side& me = all->site.sides[0];
+  for (std::uint64_t i = 0; i < 4 * kEmptyMessages; ++i) {
+    all->site.require(me.qp->post_receive(me.inbox.local(0, 8)), "no room");
+  }
+  int empty = 0;
+  for (;;) {
+    const Received received = co_await me.qp->receive();
+    if (received.message.length != 0) {
+      break;
+    }
+    ++empty;
+    all->site.require(empty < kEmptyMessages, "so many came");
+  }
+}
+
+TEST(ModelMessages, AttemptsThatSendEmptyMessagesAreAllMade) {
+  const Program program = [](World& world) {
+    Node& first = world.add_node("receiver");
+    Node& second = world.add_node("sender");
+    auto& all = world.make<EmptyMessages>(world, first, second);
+    world.spawn(first, count_empty_messages(&all));
+    world.spawn(second, send_until_told(&all));
+    world.spawn(*all.teller.node, add_one(&all.teller, &all.store));
+  };
+  Options options = under(Preset::observed);
+  options.walks = 0;
+  const Verdict verdict = check(program, options);
+  ASSERT_EQ(verdict.outcome, Outcome::broken) << to_text(verdict);
+  EXPECT_THAT(verdict.violation->what, ::testing::HasSubstr("so many came"));
+}
+
 // ---- A specimen: the data goes through another queue pair. Its completion is no placement (rule 2), and the message
 // shows only the WRITEs of its own queue pair.
 

@@ -79,6 +79,56 @@ Task<void> store_by_pointer(Client* client, Store* store) {
     co_await step(client, store, 0);
   }
 }
+// Both by pointers: no request and no access of the thread joins them.
+Task<void> watch_by_pointer_alone(Cpu* cpu, Client* client) {
+  bool all = true;
+  for (int i = 1; i <= kTimes; ++i) {
+    co_await cpu->fence();
+    all = all && client->value(0) == static_cast<std::uint64_t>(i);
+  }
+  client->world->require(!all, "each value was seen");
+}
+void a_client_stores_what_a_thread_looks_at(World& world) {
+  auto& store = world.make<Store>(world);
+  auto& client = world.make<Client>(world, store, "client");
+  Cpu& cpu = world.add_cpu(*client.node, "thread");
+  world.spawn(*client.node, store_by_pointer(&client, &store));
+  world.spawn(cpu, watch_by_pointer_alone(&cpu, &client));
+}
+
+// Each attempt shows 5 and then 0, and ends as the one before.
+Task<void> read_until_told(Client* client, Store* store) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const auto loop = reactor.begin_retries();
+  for (;;) {
+    co_await client->qp->read(client->word(0), store->word(1));
+    co_await client->qp->read(client->word(0), store->word(0));
+    if (client->value(0) != 0) {
+      co_return;
+    }
+    co_await reactor.retry(loop, fabric::Duration::zero());
+  }
+}
+Task<void> watch_attempts_to_read(Cpu* cpu, Client* client) {
+  bool alternates = true;
+  for (int i = 0; i < 2 * kTimes; ++i) {
+    const std::uint64_t seen = co_await cpu->load(client->word(0));
+    alternates = alternates && seen == (i % 2 == 0 ? 5U : 0U);
+  }
+  client->world->require(!alternates, "each value was seen");
+}
+void attempts_read_into_what_a_thread_loads(World& world) {
+  auto& store = world.make<Store>(world);
+  constexpr std::uint64_t kFive = 5;
+  std::memcpy(store.memory.bytes().data() + 64, &kFive, sizeof kFive);
+  auto& client = world.make<Client>(world, store, "client");
+  auto& teller = world.make<Client>(world, store, "teller");
+  Cpu& cpu = world.add_cpu(*client.node, "thread");
+  world.spawn(*client.node, read_until_told(&client, &store));
+  world.spawn(*teller.node, add_one(&teller, &store));
+  world.spawn(cpu, watch_attempts_to_read(&cpu, &client));
+}
+
 Task<void> watch_by_loads(Cpu* cpu, Client* client) {
   bool all = true;
   for (int i = 1; i <= kTimes; ++i) {
@@ -234,13 +284,16 @@ TEST_P(UnseenChanges, AreSeen) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, UnseenChanges,
-    ::testing::Combine(::testing::Values(Named{"ReadFillsWhatAThreadLooksAt", a_read_fills_what_a_thread_looks_at},
-                                         Named{"ClientStoresWhatAThreadLoads", a_client_stores_what_a_thread_loads},
-                                         Named{"OldValues", old_values_go_into_an_object},
-                                         Named{"LinkedNoMore", an_object_is_linked_no_more},
-                                         Named{"UndoneByTheAttempt", attempts_undo_a_change},
-                                         Named{"TaskOfATaskThrows", a_task_of_a_task_throws}),
-                       ::testing::Values(Mode::exhaustive, Mode::states)),
+    ::testing::Combine(
+        ::testing::Values(Named{"ReadFillsWhatAThreadLooksAt", a_read_fills_what_a_thread_looks_at},
+                          Named{"ClientStoresWhatAThreadLoads", a_client_stores_what_a_thread_loads},
+                          Named{"ClientStoresWhatAThreadLooksAt", a_client_stores_what_a_thread_looks_at},
+                          Named{"AttemptsReadIntoWhatAThreadLoads", attempts_read_into_what_a_thread_loads},
+                          Named{"OldValues", old_values_go_into_an_object},
+                          Named{"LinkedNoMore", an_object_is_linked_no_more},
+                          Named{"UndoneByTheAttempt", attempts_undo_a_change},
+                          Named{"TaskOfATaskThrows", a_task_of_a_task_throws}),
+        ::testing::Values(Mode::exhaustive, Mode::states)),
     [](const auto& one) {
       return std::string(std::get<0>(one.param).name) +
              std::string(std::get<1>(one.param) == Mode::states ? "States" : "");

@@ -256,6 +256,28 @@ TEST(LitmusRun, WhatABudgetLeftOutIsNotForbidden) {
   EXPECT_EQ(result.ok(), std::nullopt);
   EXPECT_THAT(to_text(result), HasSubstr("undecided"));
   EXPECT_THAT(to_text(result), HasSubstr("not reached so far"));
+  EXPECT_TRUE(to_json(result)["reachable"].is_null());
+  EXPECT_FALSE(to_json(run_one(store_buffering("exists C0:r0 == 5\n"), Preset::observed))["reachable"].is_null());
+}
+
+// A client that crashes has passed a wait for two queue pairs, or has not: it knows both values or none.
+TEST(LitmusRun, AWaitForTwoQueuePairsIsOneStep) {
+  for (const char* const first : {"qp0", "qp1"}) {
+    const std::string second = std::string_view(first) == "qp0" ? "qp1" : "qp0";
+    const LitmusResult result = run_one("litmus t\nvar x = 5\nvar y = 6\nP0:\nr0 = read @" + std::string(first) +
+                                            " x\nr1 = read @" + second + " y\nwait\ncrash P0\n",
+                                        Preset::observed);
+    bool are_both = false;
+    for (const LitmusState& state : result.states) {
+      const auto knows = [&](std::string_view name) {
+        return std::ranges::any_of(state, [&](const auto& pair) { return pair.first.find(name) != std::string::npos; });
+      };
+      EXPECT_EQ(knows("r0"), knows("r1"));
+      are_both = are_both || knows("r0");
+    }
+    EXPECT_TRUE(are_both);
+    EXPECT_GT(result.states.size(), 1U);
+  }
 }
 
 TEST(LitmusRun, EachModelHasItsResultInTheOrderAsked) {
