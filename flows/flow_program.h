@@ -14,6 +14,7 @@ inline constexpr std::uint16_t kGeneratorPort = 510;
 inline constexpr std::uint32_t kIdle = 1;
 inline constexpr std::uint32_t kDone = 2;
 inline constexpr std::uint32_t kDead = 3;
+inline constexpr std::uint32_t kSeek = 4;  // in all that come behind it a request is out
 inline constexpr std::uint32_t kFree = 6;
 inline constexpr std::uint32_t kTell = 7;
 inline constexpr std::uint32_t kData = 8;

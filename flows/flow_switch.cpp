@@ -427,8 +427,9 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
     const bool is_on_its_way = phase == kData || phase == kPush;
     return static_cast<std::uint32_t>(heads.read(thread) + (is_on_its_way ? batch : 0)) & kCount;
   };
-  return [least, most, item_ns, thread, paid_head, &phases, &items, &paces = state.reg("Move.paces"), interval = least,
-          last = least, owed_ns = 0.0, polls = std::uint32_t{0},
+  const auto time_out = static_cast<std::uint64_t>(std::chrono::nanoseconds(running.flow.time_out).count());
+  return [least, most, time_out, item_ns, thread, paid_head, &phases, &items, &paces = state.reg("Move.paces"),
+          interval = least, last = least, owed_ns = 0.0, polls = std::uint32_t{0},
           before = paid_head(phases.read(thread), items.read(thread))]() mutable -> std::uint64_t {
     const p4::U128 phase = phases.read(thread);
     if (phase == kDone || phase == kDead) {
@@ -460,6 +461,9 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
     // A batch that begins now may be done before a long interval is over.
     const bool looks_again = item_ns != 0 && !has_batch && polls < kPollsAfterABatch;
     last = looks_again ? std::min(interval, kShortNs) : interval;
+    if (phase > kSeek) {  // only a timer finds that the request is lost
+      last = std::min(last, time_out);
+    }
     return last;
   };
 }

@@ -178,6 +178,7 @@ bool Producer::try_push(std::span<const std::byte> item) {
 
 std::size_t Producer::try_push_batch(std::span<const std::byte> items) {
   const std::size_t wanted = check_items(items.size(), shape());
+  const std::uint32_t first = head_;
   std::size_t done = 0;
   while (done < wanted) {
     // What has been pushed is told before the flow's end is.
@@ -195,6 +196,9 @@ std::size_t Producer::try_push_batch(std::span<const std::byte> items) {
     }
     commit(static_cast<std::uint32_t>(now));
     done += now;
+  }
+  if (done != 0) {
+    before_ = first;
   }
   return done;
 }
@@ -249,8 +253,11 @@ bool Producer::push_for(std::span<const std::byte> item, std::chrono::nanosecond
 // looks at the head after it has written the tail, sees the new items.
 bool Producer::shall_ring() noexcept {
   full_fence();
+  fence_before_counter();  // the other party is a NIC
   static_cast<void>(look());
-  return (tail_ & kCount) == before_ && head_ != before_;
+  const std::uint32_t tail = tail_ & kCount;
+  const bool is_end_untold = has_ended_ && (tail_ & kEnded) == 0;
+  return (tail == before_ && head_ != before_) || (tail == head_ && is_end_untold);
 }
 
 fabric::Task<void> Producer::push(fabric::Reactor& reactor, std::span<const std::byte> item,
@@ -319,6 +326,7 @@ Consumer::Popped Consumer::try_pop(std::span<std::byte> item) {
 
 std::size_t Consumer::try_pop_batch(std::span<std::byte> items) {
   const std::size_t wanted = check_items(items.size(), shape());
+  const std::uint32_t first = tail_;
   std::size_t done = 0;
   while (done < wanted) {
     // What has been popped is handed over before the flow's end is.
@@ -336,6 +344,9 @@ std::size_t Consumer::try_pop_batch(std::span<std::byte> items) {
     }
     release(static_cast<std::uint32_t>(now));
     done += now;
+  }
+  if (done != 0) {
+    before_ = first;
   }
   return done;
 }
@@ -365,6 +376,7 @@ Consumer::Popped Consumer::pop_for(std::span<std::byte> item, std::chrono::nanos
 
 bool Consumer::shall_ring() noexcept {
   full_fence();
+  fence_before_counter();
   const std::uint32_t head = load(RingShape::head_offset());
   return ((head - before_) & kCount) >= shape().slots && tail_ != before_;
 }

@@ -82,6 +82,8 @@ void add_changes(FlowTask& task, const FlowChanges& changes) {
       "--kill-consumers", changes.killed_consumers,
       is_one_to_one ? 1 - std::min(changes.killed_producers, 1U) : others - std::min(changes.leaving_consumers, others),
       "one must live and stay");
+  need(!is_one_to_one || changes.killed_consumers == 0 || changes.joining_producers == 0,
+       "--join-producers: the flow ends with its only consumer; leave --kill-consumers out, or have more of them");
   task.joining_producers = changes.joining_producers;
   task.joining_consumers = changes.joining_consumers;
   task.producers += task.joining_producers;
@@ -92,8 +94,10 @@ FlowTask task_of(const Arguments& arguments) {
   FlowTask task = arguments.task;
   if (arguments.kind == "1:1") {
     task.kind = flows::FlowKind::shuffle;
-    need(arguments.producers.value_or(1) == 1, fmt::format("--producers {}: 1:1 has one", *arguments.producers));
-    need(arguments.consumers.value_or(1) == 1, fmt::format("--consumers {}: 1:1 has one", *arguments.consumers));
+    need(arguments.producers.value_or(1) == 1,
+         fmt::format("--producers {}: 1:1 has one", arguments.producers.value_or(1)));
+    need(arguments.consumers.value_or(1) == 1,
+         fmt::format("--consumers {}: 1:1 has one", arguments.consumers.value_or(1)));
   } else if (arguments.kind == "shuffle") {
     task.kind = flows::FlowKind::shuffle;
   } else if (arguments.kind == "balance") {
@@ -121,6 +125,9 @@ FlowTask task_of(const Arguments& arguments) {
   need(arguments.how.time_out_us >= 1 && arguments.how.time_out_us <= 10'000'000,
        fmt::format("--time-out-us {}: 1 to 10000000", arguments.how.time_out_us));
   need(arguments.how.most_retries <= 65535, fmt::format("--retries {}: 0 to 65535", arguments.how.most_retries));
+  const FlowChanges& changes = arguments.how.changes;
+  need(arguments.how.most_retries != 0 || (changes.killed_producers == 0 && changes.killed_consumers == 0),
+       "--retries 0: nobody is given up then, so the flow waits for the dead for ever; give a number with --kill-...");
   need(arguments.how.stall_seconds > 0 && arguments.how.stall_seconds <= 86400,
        fmt::format("--stall {}: above 0 to 86400 seconds", arguments.how.stall_seconds));
   for (const auto& [name, chance] :

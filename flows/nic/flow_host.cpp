@@ -55,6 +55,10 @@ class FlowHost::Service {
     if (!options.flow.producers.empty() || !options.flow.consumers.empty()) {
       throw std::invalid_argument("FlowHostOptions::flow has rings: units bring them");
     }
+    if (options.flow.first_count != 0) {
+      throw std::invalid_argument(fmt::format(
+          "FlowHostOptions::flow.first_count {}: units' rings begin at 0, so leave it", options.flow.first_count));
+    }
     RingShape{.slots = 1, .item_bytes = options.item_bytes, .alignment = options.alignment}.check();
     if (options.flow.kind == FlowKind::replicate) {
       shared_ends_ = control.new_ends(options.consumers);

@@ -53,6 +53,51 @@ std::vector<std::byte> item_of(std::uint32_t number, std::size_t bytes) {
   return item;
 }
 
+// The switch is played by setting the counters that it writes.
+TEST(Ring, AProducerRingsIfAllBeforeItsLastCallWasDelivered) {
+  const RingShape shape{.slots = 8, .item_bytes = 8};
+  RingMemory memory(shape);
+  Producer producer(memory.bytes(), shape);
+  const std::vector<std::byte> items(6 * 8);
+  EXPECT_FALSE(producer.shall_ring());  // nothing has been pushed
+  EXPECT_EQ(producer.try_push_batch(items), 6U);
+  EXPECT_TRUE(producer.shall_ring());
+  ASSERT_TRUE(producer.try_push(std::span(items).first(8)));
+  EXPECT_FALSE(producer.shall_ring());  // it looks for the batch anyhow
+  memory.set(RingShape::tail_offset(), 7);
+  EXPECT_EQ(producer.try_push_batch(items), 6U);  // around the ring's end, in two parts
+  EXPECT_TRUE(producer.shall_ring());
+  memory.set(RingShape::tail_offset(), 12);
+  EXPECT_FALSE(producer.shall_ring());
+  memory.set(RingShape::tail_offset(), 13);
+  EXPECT_FALSE(producer.shall_ring());
+  producer.end();
+  EXPECT_TRUE(producer.shall_ring());
+  memory.set(RingShape::tail_offset(), 13 | kEnded);
+  EXPECT_FALSE(producer.shall_ring());
+}
+TEST(Ring, AnEndThatIsDeclaredBehindItemsIsToldWithThem) {
+  const RingShape shape{.slots = 8, .item_bytes = 8};
+  RingMemory memory(shape);
+  Producer producer(memory.bytes(), shape);
+  ASSERT_TRUE(producer.try_push(std::vector<std::byte>(8)));
+  producer.end();
+  EXPECT_TRUE(producer.shall_ring());
+}
+TEST(Ring, AConsumerRingsIfItsRingWasFullBeforeItsLastCall) {
+  const RingShape shape{.slots = 8, .item_bytes = 8};
+  RingMemory memory(shape);
+  Consumer consumer(memory.bytes(), shape);
+  std::vector<std::byte> items(3 * 8);
+  memory.set(RingShape::head_offset(), 6);
+  EXPECT_EQ(consumer.try_pop_batch(items), 3U);
+  EXPECT_FALSE(consumer.shall_ring());
+  EXPECT_EQ(consumer.try_pop_batch(items), 3U);
+  memory.set(RingShape::head_offset(), 14);
+  EXPECT_EQ(consumer.try_pop_batch(items), 3U);  // around the ring's end, in two parts
+  EXPECT_TRUE(consumer.shall_ring());
+}
+
 TEST(Ring, ItemsComeOutInTheirOrder) {
   for (const std::uint32_t bytes : {1U, 4U, 63U, 100U}) {
     for (const std::uint32_t alignment : {1U, 8U, 256U}) {

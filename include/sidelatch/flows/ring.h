@@ -129,7 +129,8 @@ class Producer : public Ring {
   std::size_t try_push_batch(std::span<const std::byte> items);
   /// Waits for room. It spins; after some microseconds without room it yields the CPU between attempts.
   void push(std::span<const std::byte> item);
-  /// All of them. If it throws FlowBroken, pushed() says how far it has come.
+  /// All of them. If it throws FlowBroken, pushed() says how far it has come. More than the ring has room for wait here
+  /// for the switch, before anybody can ring: where polls are rare, use try_push_batch() and ring.
   void push_batch(std::span<const std::byte> items);
   /// The same for a task: looks again each `interval`.
   fabric::Task<void> push(fabric::Reactor& reactor, std::span<const std::byte> item,
@@ -144,9 +145,10 @@ class Producer : public Ring {
   /// Publishes the first `count` of them. Throws std::logic_error for more than are free, and after end().
   void commit(std::uint32_t count);
 
-  /// Whether the switch may be asleep, because all that was pushed before the last commit() or push has been delivered:
-  /// the moment to ring, if the unit can (an empty SEND or WRITE on the ring's queue pair). Else the switch looks by
-  /// itself. Without bells do not call it: it costs a fence and a look at the tail.
+  /// Whether the switch may be asleep, because all that was pushed before the last commit(), push or batch has been
+  /// delivered, or because all has been and it does not know of end(): the moment to ring, if the unit can (an empty
+  /// SEND or WRITE on the ring's queue pair). Else the switch looks by itself. Without bells do not call it: it costs a
+  /// fence and a look at the tail.
   [[nodiscard]] bool shall_ring() noexcept;
 
   /// No more items come. A second call does nothing.
@@ -188,7 +190,7 @@ class Consumer : public Ring {
   /// The same, but for so long at most: Popped::empty if nothing came.
   Popped pop_for(std::span<std::byte> item, std::chrono::nanoseconds at_most);
 
-  /// Whether the switch may be asleep, because the ring was full before the last release() or pop: as
+  /// Whether the switch may be asleep, because the ring was full before the last release(), pop or batch: as
   /// Producer::shall_ring().
   [[nodiscard]] bool shall_ring() noexcept;
 

@@ -204,6 +204,7 @@ TEST_F(FlowHostTest, RefusesOptionsThatMeanNothing) {
   EXPECT_THROW(host({}), std::invalid_argument);  // no item size
   EXPECT_THROW(host({.address = "nowhere", .item_bytes = 64}), std::invalid_argument);
   EXPECT_THROW(host({.item_bytes = 64, .flow = {.producers = {FlowRing{}}}}), std::invalid_argument);
+  EXPECT_THROW(host({.item_bytes = 64, .flow = {.first_count = 5}}), std::invalid_argument);  // units' rings begin at 0
 }
 
 // ---- What a unit is told that finds no flow.
