@@ -70,10 +70,6 @@ constexpr bool is_in(Service service, Opcode of_rc) {
   return false;
 }
 
-constexpr bool is_answer(Opcode of_rc) {
-  return of_rc >= Opcode::read_response_first && of_rc <= Opcode::atomic_acknowledge;
-}
-
 constexpr std::uint8_t kUnknown = 0xff;
 
 // The index of each operation's row; rows of RC serve UC and XRC too.
@@ -99,8 +95,7 @@ constexpr std::array<std::optional<OpcodeTraits>, 256> kAllTraits = [] {
       continue;
     }
     OpcodeTraits its = kRows[kRowOf[number]].traits;
-    its.xrceth = service_of(static_cast<Opcode>(number)) == Service::xrc &&
-                 !is_answer(operation_of(static_cast<Opcode>(number)));
+    its.xrceth = service_of(static_cast<Opcode>(number)) == Service::xrc && !is_answer(static_cast<Opcode>(number));
     traits[number] = its;
   }
   return traits;

@@ -60,6 +60,10 @@ inline constexpr std::uint8_t kServiceBits = 0xe0;
 [[nodiscard]] constexpr Opcode operation_of(Opcode opcode) noexcept {
   return static_cast<Opcode>(static_cast<std::uint8_t>(opcode) & static_cast<std::uint8_t>(~kServiceBits));
 }
+/// Whether it is an answer, of any service.
+[[nodiscard]] constexpr bool is_answer(Opcode opcode) noexcept {
+  return operation_of(opcode) >= Opcode::read_response_first && operation_of(opcode) <= Opcode::atomic_acknowledge;
+}
 
 /// The allowed payload length of a packet, relative to the path MTU (9.7, packet lengths).
 enum class PayloadRule : std::uint8_t {

@@ -193,6 +193,33 @@ std::variant<Packet, Refusal> parse_frame(std::span<const std::byte> frame, Icrc
   return parsed;
 }
 
+std::optional<Packet> parse_malformed(std::span<const std::byte> frame) noexcept {
+  std::optional<Packet> parsed(std::in_place);
+  Packet& packet = *parsed;
+  if (frame.size() <= Ethernet::kBytes) {
+    return std::nullopt;
+  }
+  packet.ethernet = Ethernet::read(frame.data());
+  const std::optional<unsigned> version = version_named_by(packet.ethernet->ether_type);
+  const Bytes datagram = frame.subspan(Ethernet::kBytes);
+  Bytes rest = datagram;
+  if (!version || version_of(datagram) != *version ||
+      (*version == 4 ? take_ipv4(rest, packet) : take_ipv6(rest, packet))) {
+    return std::nullopt;
+  }
+  const auto bytes = static_cast<std::size_t>(rest.data() + rest.size() - datagram.data());
+  if (take_udp(rest, packet) || take_bth(rest, packet)) {
+    return std::nullopt;
+  }
+  const Service service = service_of(packet.bth.opcode);
+  packet.payload = rest;
+  const bool is_refused = (service == Service::rc || service == Service::xrc) &&
+                          !check_icrc(datagram.first(bytes), packet) &&
+                          std::holds_alternative<Refusal>(parse_frame(frame, IcrcCheck::no));
+  packet.payload = {};
+  return is_refused ? parsed : std::nullopt;
+}
+
 std::variant<Packet, Refusal> parse_datagram(std::span<const std::byte> datagram, IcrcCheck check) noexcept {
   if (datagram.empty()) {
     return Refusal::truncated_ip;

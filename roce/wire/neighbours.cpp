@@ -225,13 +225,25 @@ void Neighbours::take_discovery(std::span<const std::byte> frame, Frame& reply) 
   }
 }
 
+// Who has not answered goes first, then whom nobody has heard or asked for the longest time.
+void Neighbours::make_room() {
+  if (entries_.size() < kMostEntries) {
+    return;
+  }
+  entries_.erase(std::ranges::min_element(entries_, {}, [](const auto& known) {
+    const Entry& entry = known.second;
+    return std::pair(entry.mac.has_value(), std::max(entry.asked, entry.learnt));
+  }));
+}
+
 // An unsolicited message may change known entries but adds none.
 void Neighbours::learn(const Gid& gid, const MacAddress& mac, bool only_if_known) {
   auto found = entries_.find(gid);
   if (found == entries_.end()) {
-    if (only_if_known || entries_.size() >= kMostEntries) {
+    if (only_if_known) {
       return;
     }
+    make_room();
     found = entries_.emplace(gid, Entry{}).first;
   }
   found->second.mac = mac;
@@ -250,8 +262,11 @@ Neighbours::Frame Neighbours::question_for(const Gid& gid) {
   const std::optional<Ipv4Address> ipv4 = ipv4_in(gid);
   const bool can_ask = ipv4 ? own_.ipv4 != Ipv4Address{} && *ipv4 != own_.ipv4
                             : own_.ipv6 != Ipv6Address{} && gid != own_.ipv6 && gid[0] != 0xff;
-  if (!can_ask || (!entries_.contains(gid) && entries_.size() >= kMostEntries)) {
+  if (!can_ask) {
     return {};
+  }
+  if (!entries_.contains(gid)) {
+    make_room();
   }
   const Clock::time_point now = now_();
   const auto [found, is_new] = entries_.emplace(gid, Entry{});

@@ -60,6 +60,7 @@ class Neighbours {
 
   void take_arp(std::span<const std::byte> frame, Frame& reply);
   void take_discovery(std::span<const std::byte> frame, Frame& reply);
+  void make_room();
   void learn(const Gid& gid, const MacAddress& mac, bool only_if_known);
 
   StationAddresses own_;

@@ -26,7 +26,25 @@ struct Resource {
   std::uint32_t key = 0;
   std::uint32_t length = 0;
   Domain domain = 0;
+  AtomicStep step{};    ///< atomic
   Operation operation;  ///< atomic: its result
+
+  /// All of `other`, whose operation is done.
+  void take(const Resource& other) noexcept {
+    is_atomic = other.is_atomic;
+    is_write = other.is_write;
+    first = other.first;
+    packets = other.packets;
+    address = other.address;
+    key = other.key;
+    length = other.length;
+    domain = other.domain;
+    step = other.step;
+    operation.original = other.operation.original;
+    operation.failed = other.operation.failed;
+    operation.gone = other.operation.gone;
+    operation.finish();
+  }
 };
 
 struct Answer {

@@ -52,6 +52,8 @@ struct AtomicStep {
   std::uint64_t compare = 0;
   std::uint64_t swap_or_add = 0;
   bool is_swap = false;  ///< ATOMIC WRITE: stores `swap_or_add`
+
+  friend bool operator==(const AtomicStep&, const AtomicStep&) = default;
 };
 
 /// Applies it to memory that the CPU's threads use too; returns the old value, or nothing if the page is gone.

@@ -156,22 +156,13 @@ void MemoryTable::remove(std::uint32_t key) {
 
 bool MemoryTable::invalidate(std::uint32_t key, Domain domain, std::uint32_t queue_pair) noexcept {
   const Slot* const slot = slot_of(key);
-  if (slot == nullptr || !slot->is_valid || slot->region.domain != domain ||
-      (slot->window && (*slot->window == WindowType::one || slot->queue_pair != queue_pair))) {
+  // A region ends by its program alone, as on real devices and in Linux's rxe: who may READ it must not end what is
+  // received into it.
+  if (slot == nullptr || !slot->window || !slot->is_valid || slot->region.domain != domain ||
+      *slot->window == WindowType::one || slot->queue_pair != queue_pair) {
     return false;
   }
-  // Of a region that nobody may reach from elsewhere the key is no remote one; and its windows would outlive it.
-  const bool is_remote =
-      std::ranges::any_of(std::array{Rights::remote_read, Rights::remote_write, Rights::remote_atomic},
-                          [&](Rights right) { return allows(slot->region.rights, right); });
-  if (!slot->window && (!is_remote || slot->windows != 0)) {
-    return false;
-  }
-  Slot& found = slots_[(key >> kGenerationBits) - 1];
-  if (found.window) {
-    unbind(found);
-  }
-  found.is_valid = false;
+  unbind(slots_[(key >> kGenerationBits) - 1]);
   return true;
 }
 

@@ -41,6 +41,18 @@ void Nic::on_frame(std::span<const std::byte> frame, Time now) {
     take_packet(*packet, now_);
   } else {
     ++device_.counters.refused;
+    if (const std::optional<Packet> malformed = parse_malformed(frame)) {
+      take_malformed(*malformed);
+    }
+  }
+}
+
+void Nic::take_malformed(const Packet& packet) {
+  QueuePair* const pair = find_queue_pair(packet.bth.destination_qp);
+  const bool is_partition = (packet.bth.p_key & 0x7fff) == (Bth::kDefaultPKey & 0x7fff);
+  if (pair != nullptr && is_partition && is_for_us(destination_gid(packet))) {
+    pair->on_malformed(packet);
+    timers_.set(*pair, pair->next_deadline());
   }
 }
 

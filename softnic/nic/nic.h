@@ -169,6 +169,7 @@ class Nic {
  private:
   void set_time(Time now);
   void take_packet(const Packet& packet, Time now);
+  void take_malformed(const Packet& packet);
   void take_group_packet(const Packet& packet, const Gid& group, Time now);
   [[nodiscard]] bool is_for_us(const Gid& gid) const noexcept;
   void check(const QueuePairOptions& options) const;

@@ -230,6 +230,15 @@ void QueuePair::on_packet(const Packet& packet, Time now) {
   settle();
 }
 
+void QueuePair::on_malformed(const Packet& packet) {
+  const bool responds = is_reliable(core_.options.type) && core_.options.type != QueuePairType::xrc_initiator;
+  if (responds && service_of(packet.bth.opcode) == core_.service && !is_answer(packet.bth.opcode) &&
+      core_.receives_packets() && core_.path.accepts(packet)) {
+    responder_.on_malformed(packet);
+    settle();
+  }
+}
+
 std::size_t QueuePair::produce(std::span<std::byte> out, Time now) {
   std::size_t bytes = 0;
   if (is_connected()) {

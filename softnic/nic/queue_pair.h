@@ -62,6 +62,8 @@ class QueuePair {
 
   /// Handles a packet for this queue pair, of its service or of another.
   void on_packet(const Packet& packet, Time now);
+  /// The same for a packet of parse_malformed().
+  void on_malformed(const Packet& packet);
   /// Writes the next frame to `out`, which has room for any; 0 if there is none to send now.
   [[nodiscard]] std::size_t produce(std::span<std::byte> out, Time now);
   [[nodiscard]] Time next_deadline() const noexcept { return requester_.next_deadline(); }

@@ -48,6 +48,10 @@ Time Requester::timeout() const noexcept {
 }
 
 void Requester::restart_timer(Time now) noexcept {
+  if (rnr_until_ != kNever) {
+    ack_deadline_ = ask_at_ = kNever;  // nothing that could be answered is out (9.7.5.2.8)
+    return;
+  }
   ack_deadline_ = sent_end_ == unacked_ ? kNever : after(now, timeout());
   waits_since_ = now;
   ask_after_ = std::max(kAskAfter, kAnswerTimes * answer_time_);
@@ -142,6 +146,7 @@ void Requester::note_progress(Time now) noexcept {
     answer_time_ = std::max(now - waits_since_, answer_time_ - answer_time_ / 8);
   }
   is_recovering_ = false;
+  rnr_until_ = kNever;  // an earlier copy was refused, and a later one has been taken
   const std::uint64_t first = core_.sends.first();
   if (cursor_ < first) {
     // The packets to be sent again have been acknowledged.

@@ -45,14 +45,19 @@ void Responder::reset() noexcept {
 void Responder::start() {
   expected_ = core_.attributes.receive_psn;
   acknowledged_ = expected_ - 1;
+  resource_end_ = 0;
   resize();
 }
 
 void Responder::resize() {
   answers_.start(core_.attributes.max_dest_rd_atomic);
-  // Do not use assign(): operations cannot be copied.
-  resources_ = std::vector<Resource>(core_.attributes.max_dest_rd_atomic);
-  resource_end_ = 0;
+  // Do not use assign(): operations cannot be copied. All are done.
+  std::vector<Resource> resources(core_.attributes.max_dest_rd_atomic);
+  const std::uint64_t kept = std::min<std::uint64_t>({resource_end_, resources_.size(), resources.size()});
+  for (std::uint64_t number = resource_end_ - kept; number < resource_end_; ++number) {
+    resources[number % resources.size()].take(resources_[number % resources_.size()]);
+  }
+  resources_ = std::move(resources);
 }
 
 void Responder::forget(const ReceiveQueue& queue) {
@@ -97,10 +102,24 @@ void Responder::on_request(const Packet& packet, Time /*now*/) {
   }
 }
 
-// Nobody sends anything again. The first packet of a message begins anew, whatever was before it (9.8.2).
-void Responder::on_unreliable(const Packet& packet, RequestShape shape) {
+void Responder::on_malformed(const Packet& packet) {
   const std::int32_t ahead = distance(expected_, packet.bth.psn);
-  if (is_synchronized_ && ahead < 0) {
+  if (answers_.is_full()) {
+    ++core_.device.counters.dropped;
+  } else if (ahead == 0) {
+    fail(Fault{Syndrome::nak(NakCode::invalid_request), CompletionStatus::remote_invalid_request}, expected_);
+  } else if (ahead > 0) {
+    ++core_.device.counters.out_of_sequence;
+    on_gap();
+  }
+}
+
+// Nobody sends anything again. The first packet of a message begins anew, whatever was before it (9.8.2): also far
+// behind, where a sender that was reset begins. Near by, it is late or doubled.
+void Responder::on_unreliable(const Packet& packet, RequestShape shape) {
+  constexpr std::int32_t kLate = 256;
+  const std::int32_t ahead = distance(expected_, packet.bth.psn);
+  if (is_synchronized_ && ahead < 0 && (ahead >= -kLate || !shape.starts)) {
     ++core_.device.counters.duplicates;
     return;
   }
@@ -239,6 +258,12 @@ void Responder::answer_again(const Resource& resource, std::uint64_t number, con
     return;
   }
   if (wants_atomic) {
+    const bool writes = operation_of(packet.bth.opcode) == Opcode::atomic_write;
+    const std::uint64_t address = writes ? packet.reth.virtual_address : packet.atomic.virtual_address;
+    const std::uint32_t key = writes ? packet.reth.r_key : packet.atomic.r_key;
+    if (resource.address != address || resource.key != key || resource.step != step_of(packet)) {
+      return;
+    }
     answers_.add(
         {.kind = Answer::Kind::atomic, .psn = packet.bth.psn, .msn = msn_, .is_repeated = true, .resource = number});
     return;

@@ -37,11 +37,13 @@ class Responder {
   void reset() noexcept;
   /// RTR: the first packet has attributes.receive_psn.
   void start();
-  /// Call when attributes.max_dest_rd_atomic has changed and no answers wait to be sent. Answered requests are no
-  /// longer kept.
+  /// Call when attributes.max_dest_rd_atomic has changed and no answers wait to be sent. Of the answered requests,
+  /// which may be repeated, the most recent ones are kept.
   void resize();
 
   void on_request(const Packet& packet, Time now);
+  /// A request of no known operation, or of a length that does not fit it (9.9.3).
+  void on_malformed(const Packet& packet);
   /// A page is gone, so that a packet which was taken could not be placed. The other side may have its acknowledgement.
   void fail_place(const GonePlace& place);
   /// Writes the next packet of an answer to `out`; 0 if there is none to send now.
@@ -74,6 +76,7 @@ class Responder {
   [[nodiscard]] Checked take_send(const Packet& packet, RequestShape shape);
   [[nodiscard]] Checked take_write(const Packet& packet, RequestShape shape);
   [[nodiscard]] Checked take_read(const Packet& packet);
+  [[nodiscard]] static AtomicStep step_of(const Packet& packet);
   [[nodiscard]] Checked take_atomic(const Packet& packet);
   [[nodiscard]] Checked take_atomic_write(const Packet& packet);
   /// Ensures that there is a receive request; false if there is none.

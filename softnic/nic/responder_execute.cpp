@@ -171,6 +171,16 @@ Responder::Checked Responder::take_read(const Packet& packet) {
   return std::nullopt;
 }
 
+AtomicStep Responder::step_of(const Packet& packet) {
+  if (operation_of(packet.bth.opcode) == Opcode::atomic_write) {
+    AtomicStep step{.is_swap = true};
+    std::memcpy(&step.swap_or_add, packet.payload.data(), kAtomicBytes);
+    return step;
+  }
+  const bool swaps = operation_of(packet.bth.opcode) == Opcode::compare_swap;
+  return {.is_compare_swap = swaps, .compare = packet.atomic.compare, .swap_or_add = packet.atomic.swap_or_add};
+}
+
 Responder::Checked Responder::take_atomic(const Packet& packet) {
   const AtomicEth& atomic = packet.atomic;
   if (!allows(core_.attributes.rights, Rights::remote_atomic) || answers_.unanswered() >= resources_.size() ||
@@ -186,9 +196,11 @@ Responder::Checked Responder::take_atomic(const Packet& packet) {
   Resource& resource = new_resource(packet, 1);
   resource.is_atomic = true;
   resource.is_write = false;
-  const bool swaps = operation_of(packet.bth.opcode) == Opcode::compare_swap;
-  core_.device.memory.atomic({core_.number, messages_, fabric::model::Kind::atomic, atomic.r_key}, word,
-                             {swaps, atomic.compare, atomic.swap_or_add}, resource.operation);
+  resource.address = atomic.virtual_address;
+  resource.key = atomic.r_key;
+  resource.step = step_of(packet);
+  core_.device.memory.atomic({core_.number, messages_, fabric::model::Kind::atomic, atomic.r_key}, word, resource.step,
+                             resource.operation);
   answers_.add({.kind = Answer::Kind::atomic, .psn = packet.bth.psn, .msn = msn_, .resource = resource_end_ - 1});
   return std::nullopt;
 }
@@ -207,9 +219,10 @@ Responder::Checked Responder::take_atomic_write(const Packet& packet) {
   }
   Resource& resource = new_resource(packet, 1);
   resource.is_atomic = resource.is_write = true;
-  AtomicStep step{.is_swap = true};
-  std::memcpy(&step.swap_or_add, packet.payload.data(), kAtomicBytes);
-  core_.device.memory.atomic({core_.number, messages_, fabric::model::Kind::atomic, reth.r_key}, word, step,
+  resource.address = reth.virtual_address;
+  resource.key = reth.r_key;
+  resource.step = step_of(packet);
+  core_.device.memory.atomic({core_.number, messages_, fabric::model::Kind::atomic, reth.r_key}, word, resource.step,
                              resource.operation);
   answers_.add({.kind = Answer::Kind::atomic, .psn = packet.bth.psn, .msn = msn_, .resource = resource_end_ - 1});
   return std::nullopt;

@@ -97,6 +97,19 @@ TEST(Neighbours, AsksWithNeighbourDiscovery) {
   EXPECT_EQ(station.neighbours.find(kOtherIpv6), kOther);
 }
 
+// Others can make us remember only so many; the table is never full for good.
+TEST(Neighbours, MakesRoomForNewOnesAndKeepsWhoAnswers) {
+  Station station;
+  EXPECT_FALSE(station.neighbours.question_for(kOtherIpv4).empty());
+  EXPECT_TRUE(station.take(kArpReply));
+  for (unsigned i = 0; i < 10'000; ++i) {
+    station.now += std::chrono::milliseconds(1);
+    const Gid absent = gid_of({10, 8, static_cast<std::uint8_t>(i >> 8U), static_cast<std::uint8_t>(i)});
+    ASSERT_FALSE(station.neighbours.question_for(absent).empty()) << i;
+  }
+  EXPECT_EQ(station.neighbours.find(kOtherIpv4), kOther);
+}
+
 TEST(Neighbours, AsksAgainAfterATime) {
   Station station;
   EXPECT_FALSE(station.neighbours.question_for(kOtherIpv4).empty());

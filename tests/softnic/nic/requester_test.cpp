@@ -224,6 +224,19 @@ TEST_F(RequesterTest, ARequesterThatIsNotReadyIsAskedAgainAfterItsDelay) {
   expect_done({1, 2});
 }
 
+// Of a packet that was doubled the first copy is refused and the second one taken: nobody waits for the delay, and
+// nothing is given up because of it.
+TEST_F(RequesterTest, AnAcknowledgementEndsTheDelay) {
+  post(WorkKind::send, 4, 1);
+  post(WorkKind::send, 4, 2);
+  EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirstRequest, Syndrome::rnr_nak(0))).empty());  // 655 ms
+  const auto heard = peer_.tell(peer_.acknowledge(kFirstRequest));
+  ASSERT_EQ(heard.size(), 1U);
+  EXPECT_EQ(heard[0].packet.bth.psn, kFirstRequest + 1);
+  peer_.tell(peer_.acknowledge(kFirstRequest + 1));
+  expect_done({1, 2});
+}
+
 TEST_F(RequesterTest, GivesUpAfterRnrRetry) {
   post(WorkKind::send, 4, 1);
   post(WorkKind::write, 4, 2);

@@ -1,4 +1,6 @@
 // A responder's answers to hand-made packets: order, repetition, gaps, errors.
+#include "roce/crc32.h"
+#include "roce/icrc.h"
 #include "softnic/nic/gone_pages.h"
 #include "tests/softnic/nic/fake_peer.h"
 
@@ -138,6 +140,38 @@ TEST_F(ResponderTest, ARepeatedAtomicIsAnsweredAndNotExecuted) {
   EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 2, kTarget, 1))).atomic_ack.original, 42U);
   EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst, kTarget, 1)).empty());
   EXPECT_EQ(host_.word(kTarget), 43U);
+}
+
+// One number, but other bytes: no repetition, and no answer.
+TEST_F(ResponderTest, AnotherAtomicWithTheNumberOfAnEarlierOneIsNotAnswered) {
+  host_.word(kTarget) = 40;
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst, kTarget, 1))).atomic_ack.original, 40U);
+  EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst, kTarget, 2)).empty());
+  EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst, kTarget + 8, 1)).empty());
+  Packet swap = peer_.fetch_add(kFirst, kTarget, 1);
+  swap.bth.opcode = Opcode::compare_swap;
+  EXPECT_TRUE(peer_.tell(swap).empty());
+  Packet other_key = peer_.fetch_add(kFirst, kTarget, 1);
+  other_key.atomic.r_key += 256;
+  EXPECT_TRUE(peer_.tell(other_key).empty());
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst, kTarget, 1))).atomic_ack.original, 40U);
+  EXPECT_EQ(host_.word(kTarget), 41U);
+}
+
+// In SQD the program may agree on another number. What was answered may have been lost.
+TEST_F(ResponderTest, WhatWasAnsweredIsKeptWhenMaxDestRdAtomicChanges) {
+  host_.word(kTarget) = 40;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + i, kTarget, 1))).atomic_ack.original, 40U + i);
+  }
+  using A = Attributes;
+  peer_.pair.modify({.state = QueuePairState::sqd}, A::state);
+  for (const std::uint8_t size : std::array<std::uint8_t, 4>{2, 5, 3, 1}) {
+    peer_.pair.modify({.state = QueuePairState::sqd, .max_dest_rd_atomic = size}, A::state | A::max_dest_rd_atomic);
+    EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTarget, 1))).atomic_ack.original, 41U) << int{size};
+    EXPECT_EQ(peer_.tell(peer_.fetch_add(kFirst, kTarget, 1)).empty(), size == 1) << int{size};
+  }
+  EXPECT_EQ(host_.word(kTarget), 42U);
 }
 
 TEST_F(ResponderTest, ARepeatedReadIsReadAgainFromWhereItIsAskedFor) {
@@ -368,6 +402,55 @@ TEST_F(ResponderTest, APacketLongerThanThePathMtuIsInvalid) {
   expect_fatal(peer_.write(kFirst, kTarget, bytes(257, 1)), kInvalid, Event::Kind::request_error);
 }
 
+// The parser knows no such packet; the responder answers it all the same.
+TEST_F(ResponderTest, WhatIsNoOperationOrHasNoSuchLengthIsInvalid) {
+  const auto frame_of = [](FakePeer& peer, int opcode, std::size_t payload) {
+    const std::vector<std::byte> content = bytes(payload, 1);
+    const Packet packet = peer.packet(Opcode::send_only, kFirst, content);
+    std::vector<std::byte> frame(encoded_bytes(packet));
+    EXPECT_EQ(std::get<std::size_t>(build(packet, frame)), frame.size());
+    constexpr std::size_t kBth = 42;
+    frame[kBth] = static_cast<std::byte>(opcode);
+    const std::span<const std::byte> covered = std::span(frame).subspan(14, frame.size() - 14 - 4);
+    constexpr std::size_t kHeaders = 40;
+    const std::uint32_t state = roce::icrc_after_ipv4(covered.first(kHeaders));
+    roce::store_icrc(frame.data() + frame.size() - 4,
+                     roce::crc32_finish(roce::crc32_extend(state, covered.subspan(kHeaders))));
+    return frame;
+  };
+  std::uint8_t answered = 0;
+  for (const auto& [opcode, payload] : {std::pair{0x15, 4},
+                                       {0x18, 4},
+                                       {0x1c, 24},
+                                       {0x1f, 4},           // reserved
+                                       std::pair{0x06, 8},  // WRITE first, short
+                                       std::pair{0x0c, 4},
+                                       {0x13, 4}}) {  // no room for headers
+    FakePeer peer(host_, {.mtu = PathMtu::b256});
+    const auto frame = frame_of(peer, opcode, static_cast<std::size_t>(payload));
+    const auto heard = peer.tell_frame(frame);
+    ASSERT_EQ(heard.size(), 1U) << opcode;
+    EXPECT_EQ(only(heard).aeth.syndrome, kInvalid) << opcode;
+    EXPECT_EQ(only(heard).bth.psn, kFirst) << opcode;
+    EXPECT_EQ(peer.pair.state(), QueuePairState::error) << opcode;
+    ++answered;
+  }
+  EXPECT_EQ(answered, 7);
+  // A number that is no request's, and one of another service: silence.
+  for (const int opcode : {0x11, 0x12, 0x35, 0x84}) {
+    FakePeer peer(host_, {.mtu = PathMtu::b256});
+    const auto frame = frame_of(peer, opcode, 24);
+    EXPECT_TRUE(peer.tell_frame(frame).empty()) << opcode;
+    EXPECT_EQ(peer.pair.state(), QueuePairState::rts) << opcode;
+  }
+  // Its bytes are not those that were sent.
+  FakePeer peer(host_, {.mtu = PathMtu::b256});
+  auto frame = frame_of(peer, 0x15, 4);
+  frame.back() ^= std::byte{1};
+  EXPECT_TRUE(peer.tell_frame(frame).empty());
+  EXPECT_EQ(peer.pair.state(), QueuePairState::rts);
+}
+
 TEST_F(ResponderTest, AWriteOfAnotherLengthThanItSaidIsInvalid) {
   Packet write = peer_.write(kFirst, kTarget, bytes(8, 1));
   write.reth.dma_length = 4;
@@ -423,30 +506,19 @@ TEST_F(ResponderTest, AReceiveBufferThatMayNotBeWrittenIsAnOperationalError) {
   EXPECT_EQ(received[0].status, CompletionStatus::local_protection);
 }
 
-TEST_F(ResponderTest, SendWithInvalidateEndsTheKey) {
-  const std::uint32_t key = host_.nic.register_memory({host_.at(0), 64, host_.address(0), host_.domain, Rights::all});
-  post_receive(1, 64);
-  Packet send = peer_.packet(Opcode::send_only_with_invalidate, kFirst, bytes(4, 1));
-  send.ieth.r_key = key;
-  EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::ack());
-  const auto received = host_.received();
-  ASSERT_EQ(received.size(), 1U);
-  EXPECT_TRUE(received[0].has_invalidated);
-  EXPECT_EQ(received[0].invalidated_key, key);
-  Packet read = peer_.read(kFirst + 1, 0, 4);
-  read.reth.r_key = key;
-  EXPECT_EQ(syndrome_of(peer_.tell(read)), kAccess);
-}
-
-// Keys can be guessed: a peer would end what the program receives into.
-TEST_F(ResponderTest, SendWithInvalidateEndsNoKeyThatIsNoRemoteOne) {
-  const std::uint32_t key =
-      host_.nic.register_memory({host_.at(0), 64, host_.address(0), host_.domain, Rights::local_write});
-  post_receive(1, 64);
-  Packet send = peer_.packet(Opcode::send_only_with_invalidate, kFirst, bytes(4, 1));
-  send.ieth.r_key = key;
-  EXPECT_EQ(syndrome_of(peer_.tell(send)), kAccess);
-  EXPECT_NO_THROW(host_.nic.deregister_memory(key));
+// Who may READ a region would end what its program receives into. Windows are ended: windows_test.cpp.
+TEST_F(ResponderTest, SendWithInvalidateEndsNoRegion) {
+  for (const Rights rights : {Rights::all, Rights::local_write}) {
+    FakePeer peer(host_, {});
+    const Sge sge = host_.sge(0x8000, 64);
+    ASSERT_EQ(peer.pair.post_receive({.id = 1, .sges = {&sge, 1}}), Post::done);
+    const std::uint32_t key = host_.nic.register_memory({host_.at(0), 64, host_.address(0), host_.domain, rights});
+    Packet send = peer.packet(Opcode::send_only_with_invalidate, kFirst, bytes(4, 1));
+    send.ieth.r_key = key;
+    EXPECT_EQ(syndrome_of(peer.tell(send)), kAccess);
+    EXPECT_TRUE(host_.nic.may_touch(key, host_.domain, host_.address(0), 8, rights));
+    EXPECT_NO_THROW(host_.nic.deregister_memory(key));
+  }
 }
 
 TEST_F(ResponderTest, ARegionThatEndsDuringAReadEndsTheAnswers) {

@@ -89,6 +89,24 @@ TEST_F(UnreliableTest, OnlyOneSidedWritesAndSendsArePosted) {
   }
 }
 
+// The sender's program resets its queue pair, and begins at another number: ahead, or far behind.
+TEST_F(UnreliableTest, ASenderThatBeginsAgainIsHeard) {
+  Link link{.mtu = PathMtu::b256};
+  for (const std::uint32_t begins : {0xfffff0U, 0x400U, 0xfff000U, 0x7ffff0U}) {
+    pair_.a.modify({.state = QueuePairState::reset}, Attributes::state);
+    bring_up(pair_.a, link, a_.address_of(b_, link.gid_index), pair_.b.number(), link.b_to_a, Psn(begins));
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      a_.fill(0, 300, begins + static_cast<std::uint32_t>(i));
+      post_receive(i, 0x8000);
+      post({.kind = WorkKind::send}, 0, 300);
+      wire_.run();
+      ASSERT_EQ(b_.received().size(), 1U) << begins;
+      EXPECT_TRUE(std::ranges::equal(b_.bytes(0x8000, 300), a_.bytes(0, 300)));
+    }
+    expect_sent(2);
+  }
+}
+
 TEST_F(UnreliableTest, AMessageWithoutItsMiddleIsDroppedAndItsBufferServesTheNext) {
   a_.fill(0, 2000, 3);
   post_receive(5, 0x8000);
