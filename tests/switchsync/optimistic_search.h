@@ -80,6 +80,9 @@ struct SearchResult {
   bool is_complete = true;
 };
 
+/// All at once has too many states to be searched whole: with SIDELATCH_LONG so many of them, a minute or two.
+inline constexpr std::uint64_t kStatesOfAll = 2'000'000;
+
 /// The violation and its trace, a step on each line.
 [[nodiscard]] std::string trace_of(const SearchResult& result);
 

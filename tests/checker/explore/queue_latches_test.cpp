@@ -4,12 +4,12 @@
 #include <sidelatch/explore/scheme_program.h>
 
 #include "checking.h"
+#include "tests/sampled.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -27,27 +27,27 @@ struct QueueRun {
 
 class QueueLatches : public ::testing::TestWithParam<QueueRun> {};
 
+// The levels with requests in one doorbell have many more executions.
+bool is_sample(const QueueRun& run) {
+  const bool few = run.preset == Preset::strict || run.scheme == "latch-ticket/basic";
+  return run.scheme.ends_with("/basic") && (few || (run.preset == Preset::relaxed && !kSanitized));
+}
+
 TEST_P(QueueLatches, AreSafe) {
+  if (!takes_long() && !is_sample(GetParam())) {
+    GTEST_SKIP() << "CI has a sample; SIDELATCH_LONG=1 runs it";
+  }
   const checker::SelectedScheme selected = checker::select_scheme(GetParam().scheme);
   const Verdict verdict =
       check(scheme_program(*selected.scheme, selected.entry->promise, GetParam().workload), under(GetParam().preset));
   EXPECT_EQ(verdict.outcome, Outcome::safe) << to_text(verdict);
 }
 
-// The levels with requests in one doorbell have many more executions: SIDELATCH_LONG runs them, too.
-bool is_run(const checker::SchemeEntry& entry, Preset preset) {
-  if (std::getenv("SIDELATCH_LONG") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
-    return true;
-  }
-  const bool few = preset == Preset::strict || entry.name == "latch-ticket/basic";
-  return entry.name.ends_with("/basic") && (few || (preset == Preset::relaxed && !kSanitized));
-}
-
 std::vector<QueueRun> runs() {
   std::vector<QueueRun> all;
   for (const checker::SchemeEntry& entry : checker::schemes()) {
     for (const Preset preset : kPresets) {
-      if (entry.kind == checker::Kind::queue && is_run(entry, preset)) {
+      if (entry.kind == checker::Kind::queue) {
         all.push_back({entry.name, preset, {.writers = 2, .updates = 2}});
         all.push_back({entry.name, preset, {.writers = 3, .updates = 1}});
       }
