@@ -1,6 +1,6 @@
 // TODS 2025, figure 11: lookups in a B-tree with nodes of 4 KiB on one memory node, by workers on four client nodes. It
-// compares latches, optimistic schemes, and no synchronization; parents are not held while children are read. The paper does not give its tree's size;
-// this tree has a million entries of 16 bytes, which makes three levels.
+// compares latches, optimistic schemes, and no synchronization; parents are not held while children are read. The paper
+// does not give its tree's size; this tree has a million entries of 16 bytes, which makes three levels.
 #include "experiments.h"
 #include "site.h"
 #include "unsynchronised.h"

@@ -420,12 +420,12 @@ TEST_F(ResponderTest, WhatIsNoOperationOrHasNoSuchLengthIsInvalid) {
   };
   std::uint8_t answered = 0;
   for (const auto& [opcode, payload] : {std::pair{0x15, 4},
-                                       {0x18, 4},
-                                       {0x1c, 24},
-                                       {0x1f, 4},           // reserved
-                                       std::pair{0x06, 8},  // WRITE first, short
-                                       std::pair{0x0c, 4},
-                                       {0x13, 4}}) {  // no room for headers
+                                        {0x18, 4},
+                                        {0x1c, 24},
+                                        {0x1f, 4},           // reserved
+                                        std::pair{0x06, 8},  // WRITE first, short
+                                        std::pair{0x0c, 4},
+                                        {0x13, 4}}) {  // no room for headers
     FakePeer peer(host_, {.mtu = PathMtu::b256});
     const auto frame = frame_of(peer, opcode, static_cast<std::size_t>(payload));
     const auto heard = peer.tell_frame(frame);
