@@ -462,7 +462,7 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
     const bool looks_again = item_ns != 0 && !has_batch && polls < kPollsAfterABatch;
     last = looks_again ? std::min(interval, kShortNs) : interval;
     if (phase > kSeek) {  // only a timer finds that the request is lost
-      last = std::min(last, time_out);
+      last = std::min(last, std::max(time_out, kShortNs));
     }
     return last;
   };

@@ -160,7 +160,7 @@ void Producer::commit(std::uint32_t count) {
     throw std::logic_error(
         fmt::format("commit of {} items: only {} slots are free", count, shape().slots - ((head_ - tail_) & kCount)));
   }
-  before_ = head_;
+  first_before_ = before_ = head_;
   head_ = (head_ + count) & kCount;
   store(RingShape::head_offset(), head_);
 }
@@ -198,7 +198,7 @@ std::size_t Producer::try_push_batch(std::span<const std::byte> items) {
     done += now;
   }
   if (done != 0) {
-    before_ = first;
+    first_before_ = first;
   }
   return done;
 }
@@ -257,7 +257,9 @@ bool Producer::shall_ring() noexcept {
   static_cast<void>(look());
   const std::uint32_t tail = tail_ & kCount;
   const bool is_end_untold = has_ended_ && (tail_ & kEnded) == 0;
-  return (tail == before_ && head_ != before_) || (tail == head_ && is_end_untold);
+  // It may have gone to sleep before the last call, or between two parts of a batch.
+  const bool is_behind = ((tail - first_before_) & kCount) <= ((before_ - first_before_) & kCount);
+  return (is_behind && head_ != before_) || (tail == head_ && is_end_untold);
 }
 
 fabric::Task<void> Producer::push(fabric::Reactor& reactor, std::span<const std::byte> item,

@@ -287,7 +287,8 @@ int explore_command(Arguments arguments) {
     }
     options.seed = *arguments.seed;
   }
-  if (options.mode == explore::Mode::states && options.max_executions != 0) {
+  // With --crash the states cannot be compared, and executions are searched.
+  if (options.mode == explore::Mode::states && options.max_executions != 0 && !arguments.cell.crash) {
     throw std::invalid_argument("--executions: --mode states searches none; give --budget, or leave it out");
   }
   std::vector<Cell> cells = cells_of(arguments);

@@ -575,6 +575,9 @@ Verdict check(const Program& program, const Options& options) {
     if (!counters && !order && !know && !part) {
       verdict.note = note;
       verdict.seconds = passed().count();
+      if (verdict.bound.starts_with("a budget")) {  // of the last search
+        verdict.bound = fmt::format("a budget of {:g} s", options.budget.count());
+      }
       return verdict;
     }
     now.look_at_counters = now.look_at_counters || counters;

@@ -87,7 +87,8 @@ bool conflict(const Event& a, const Event& b) {
   }
   return a.target.conflicts(b.target) || a.local.conflicts(b.local) || a.target.conflicts(b.local) ||
          a.local.conflicts(b.target) || a.own.conflicts(b.target) || a.own.conflicts(b.local) ||
-         b.own.conflicts(a.target) || b.own.conflicts(a.local) || a.own.conflicts(b.own);
+         b.own.conflicts(a.target) || b.own.conflicts(a.local) ||
+         (a.own_node == b.own_node && a.own.conflicts(b.own));  // of several regions it is the hull
 }
 
 // One of two clients changes an object of the process that the other one looks at, or changes, too.

@@ -91,6 +91,7 @@ void Execution::after_step(const model::Step& step) {
       break;
   }
   if (step.kind == StepKind::receive) {
+    ++actors_[queue_pairs_[step.owner].actor].changes;  // as in show_message_later()
     show_message(step.owner);
     if (receiver_of(step.owner) != nullptr) {
       run_ready(queue_pairs_[step.owner].target);
@@ -212,7 +213,6 @@ void Execution::show_message(std::uint16_t qp) {
     arrival.immediate = request.immediate;
   }
   ++actors_[queue_pairs_[qp].target].changes;  // as in show_message_later()
-  ++actors_[queue_pairs_[qp].actor].changes;
   actors_[queue_pairs_[qp].target].has_waited = true;
   const Zone::Use own(nullptr);
   static_cast<void>(receiver->receives()->take_buffer());

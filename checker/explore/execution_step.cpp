@@ -260,6 +260,7 @@ void Execution::note_shared_memory(Actor& actor) {
   }
   std::size_t at = 0;
   Range& own = event_->own;
+  event_->own_node = actor.node;
   for (const std::span<const std::byte> region : shared_with(actor)) {
     const bool is_new = at + region.size() > shared_before_.size();
     const bool changed = is_new || std::memcmp(region.data(), shared_before_.data() + at, region.size()) != 0;

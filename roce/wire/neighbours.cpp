@@ -12,7 +12,8 @@ namespace sidelatch::roce {
 
 namespace {
 
-constexpr std::size_t kLeastFrame = 60;     // Ethernet's minimum, without the frame check sequence
+constexpr std::size_t kLeastFrame = 60;  // Ethernet's minimum, without the frame check sequence
+constexpr std::chrono::seconds kAnswersWithin{1};
 constexpr std::size_t kMostEntries = 4096;  // others can make us remember this many
 
 // RFC 826, for Ethernet and IPv4.
@@ -225,14 +226,16 @@ void Neighbours::take_discovery(std::span<const std::byte> frame, Frame& reply) 
   }
 }
 
-// Who has not answered goes first, then whom nobody has heard or asked for the longest time.
+// Who has not answered goes first, if it had time to, then whom nobody has heard or asked for the longest time.
 void Neighbours::make_room() {
   if (entries_.size() < kMostEntries) {
     return;
   }
-  entries_.erase(std::ranges::min_element(entries_, {}, [](const auto& known) {
+  const Clock::time_point now = now_();
+  entries_.erase(std::ranges::min_element(entries_, {}, [now](const auto& known) {
     const Entry& entry = known.second;
-    return std::pair(entry.mac.has_value(), std::max(entry.asked, entry.learnt));
+    const bool may_answer = entry.mac.has_value() || now - entry.asked < kAnswersWithin;
+    return std::pair(may_answer, std::max(entry.asked, entry.learnt));
   }));
 }
 

@@ -117,7 +117,7 @@ void Responder::on_malformed(const Packet& packet) {
 // Nobody sends anything again. The first packet of a message begins anew, whatever was before it (9.8.2): also far
 // behind, where a sender that was reset begins. Near by, it is late or doubled.
 void Responder::on_unreliable(const Packet& packet, RequestShape shape) {
-  constexpr std::int32_t kLate = 256;
+  constexpr std::int32_t kLate = 1 << 14;  // some ten milliseconds of small messages
   const std::int32_t ahead = distance(expected_, packet.bth.psn);
   if (is_synchronized_ && ahead < 0 && (ahead >= -kLate || !shape.starts)) {
     ++core_.device.counters.duplicates;

@@ -9,7 +9,8 @@
 //
 // On an unreliable connection nothing is answered. A message of which a packet is missing, or that is refused, is
 // dropped without a word, and its receive request serves the next message. A packet that comes late or twice is
-// dropped, too, so messages stay in order and none comes twice.
+// dropped, too, so messages stay in order and none comes twice. A first packet of a message that is more than 16 384
+// packets behind is no late one: its sender has begun anew.
 //
 // Source: InfiniBand Architecture Specification, volume 1, 9.7 (receiving requests, acknowledging), 9.8 (unreliable
 // connections) and 9.9 (responder error handling), and Annex A14 (extended reliable connections).

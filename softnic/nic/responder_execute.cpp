@@ -178,7 +178,9 @@ AtomicStep Responder::step_of(const Packet& packet) {
     return step;
   }
   const bool swaps = operation_of(packet.bth.opcode) == Opcode::compare_swap;
-  return {.is_compare_swap = swaps, .compare = packet.atomic.compare, .swap_or_add = packet.atomic.swap_or_add};
+  // A FETCH-ADD has no meaning for `compare`, and Linux's rxe leaves there what was in memory.
+  return {
+      .is_compare_swap = swaps, .compare = swaps ? packet.atomic.compare : 0, .swap_or_add = packet.atomic.swap_or_add};
 }
 
 Responder::Checked Responder::take_atomic(const Packet& packet) {

@@ -67,6 +67,8 @@ TEST(Ring, AProducerRingsIfAllBeforeItsLastCallWasDelivered) {
   memory.set(RingShape::tail_offset(), 7);
   EXPECT_EQ(producer.try_push_batch(items), 6U);  // around the ring's end, in two parts
   EXPECT_TRUE(producer.shall_ring());
+  memory.set(RingShape::tail_offset(), 8);  // the first part was moved before there was a second one
+  EXPECT_TRUE(producer.shall_ring());
   memory.set(RingShape::tail_offset(), 12);
   EXPECT_FALSE(producer.shall_ring());
   memory.set(RingShape::tail_offset(), 13);

@@ -288,6 +288,25 @@ TEST(ZeroSided, ARequestIsRepeatedAfterItsTimeOutAndNotBefore) {
   }
 }
 
+// It repeats at each look.
+TEST(ZeroSided, ATimeOutOfZeroIsNoEnd) {
+  FlowNetwork network(zero_sided_program(), {.time_out = std::chrono::microseconds(0)});
+  int lost = 0;
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
+    const bool is_lost = from == FlowNetwork::kSwitch && lost < 5;
+    lost += is_lost ? 1 : 0;
+    return is_lost ? 0 : -1;
+  };
+  const auto end = network.now() + 20'000'000;
+  ASSERT_TRUE(network.push(0));
+  bool has_come = false;
+  network.run([&] {
+    has_come = has_come || network.pop(0).has_value();
+    return has_come || network.now() > end;
+  });
+  EXPECT_TRUE(has_come);
+}
+
 TEST(ZeroSided, AFullConsumerHoldsItsProducerBack) {
   FlowNetwork network(zero_sided_program(), {.producer_shape = {.slots = 8, .item_bytes = 100},
                                              .consumer_shape = {.slots = 4, .item_bytes = 100}});

@@ -163,8 +163,9 @@ class Producer : public Ring {
   bool look() noexcept;  // at the tail. False: the flow is broken
 
   std::uint32_t head_;
-  std::uint32_t tail_;        // as last seen
-  std::uint32_t before_ = 0;  // the head before the last commit
+  std::uint32_t tail_;              // as last seen
+  std::uint32_t before_ = 0;        // the head before the last commit
+  std::uint32_t first_before_ = 0;  // and before the first one of the last call
   bool has_ended_ = false;
 };
 

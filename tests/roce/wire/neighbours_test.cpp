@@ -110,6 +110,22 @@ TEST(Neighbours, MakesRoomForNewOnesAndKeepsWhoAnswers) {
   EXPECT_EQ(station.neighbours.find(kOtherIpv4), kOther);
 }
 
+TEST(Neighbours, AQuestionIsKeptUntilItsAnswerComesThoughTheTableIsFull) {
+  Station station;
+  for (unsigned i = 0; i < 5'000; ++i) {
+    const Gid absent = gid_of({10, 8, static_cast<std::uint8_t>(i >> 8U), static_cast<std::uint8_t>(i)});
+    static_cast<void>(station.neighbours.question_for(absent));
+  }
+  station.now += std::chrono::seconds(2);
+  EXPECT_FALSE(station.neighbours.question_for(kOtherIpv6).empty());
+  for (unsigned i = 0; i < 100; ++i) {
+    static_cast<void>(station.neighbours.question_for(gid_of({10, 7, 0, static_cast<std::uint8_t>(i)})));
+  }
+  EXPECT_TRUE(station.neighbours.question_for(kOtherIpv6).empty());  // asked already
+  EXPECT_TRUE(station.take(kAdvertisement));
+  EXPECT_EQ(station.neighbours.find(kOtherIpv6), kOther);
+}
+
 TEST(Neighbours, AsksAgainAfterATime) {
   Station station;
   EXPECT_FALSE(station.neighbours.question_for(kOtherIpv4).empty());

@@ -148,6 +148,9 @@ TEST_F(ResponderTest, AnotherAtomicWithTheNumberOfAnEarlierOneIsNotAnswered) {
   EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst, kTarget, 1))).atomic_ack.original, 40U);
   EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst, kTarget, 2)).empty());
   EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst, kTarget + 8, 1)).empty());
+  Packet same = peer_.fetch_add(kFirst, kTarget, 1);
+  same.atomic.compare = 7;  // means nothing
+  EXPECT_EQ(only(peer_.tell(same)).atomic_ack.original, 40U);
   Packet swap = peer_.fetch_add(kFirst, kTarget, 1);
   swap.bth.opcode = Opcode::compare_swap;
   EXPECT_TRUE(peer_.tell(swap).empty());
@@ -404,9 +407,9 @@ TEST_F(ResponderTest, APacketLongerThanThePathMtuIsInvalid) {
 
 // The parser knows no such packet; the responder answers it all the same.
 TEST_F(ResponderTest, WhatIsNoOperationOrHasNoSuchLengthIsInvalid) {
-  const auto frame_of = [](FakePeer& peer, int opcode, std::size_t payload) {
+  const auto frame_of = [](FakePeer& peer, int opcode, std::size_t payload, Psn psn = kFirst) {
     const std::vector<std::byte> content = bytes(payload, 1);
-    const Packet packet = peer.packet(Opcode::send_only, kFirst, content);
+    const Packet packet = peer.packet(Opcode::send_only, psn, content);
     std::vector<std::byte> frame(encoded_bytes(packet));
     EXPECT_EQ(std::get<std::size_t>(build(packet, frame)), frame.size());
     constexpr std::size_t kBth = 42;
@@ -443,6 +446,15 @@ TEST_F(ResponderTest, WhatIsNoOperationOrHasNoSuchLengthIsInvalid) {
     EXPECT_TRUE(peer.tell_frame(frame).empty()) << opcode;
     EXPECT_EQ(peer.pair.state(), QueuePairState::rts) << opcode;
   }
+  // The number is looked at first: one too early is asked for in its order, one that was there before is not answered.
+  FakePeer early(host_, {.mtu = PathMtu::b256});
+  const auto heard = early.tell_frame(frame_of(early, 0x15, 4, kFirst + 1));
+  ASSERT_EQ(heard.size(), 1U);
+  EXPECT_EQ(only(heard).aeth.syndrome, Syndrome::nak(NakCode::psn_sequence_error));
+  EXPECT_EQ(early.pair.state(), QueuePairState::rts);
+  FakePeer late(host_, {.mtu = PathMtu::b256});
+  EXPECT_TRUE(late.tell_frame(frame_of(late, 0x15, 4, kFirst - 1)).empty());
+  EXPECT_EQ(late.pair.state(), QueuePairState::rts);
   // Its bytes are not those that were sent.
   FakePeer peer(host_, {.mtu = PathMtu::b256});
   auto frame = frame_of(peer, 0x15, 4);

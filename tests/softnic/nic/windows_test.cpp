@@ -251,17 +251,6 @@ TEST_F(WindowsTest, ABindingThatIsDoneTakesNoAnswerOfWhatFollows) {
   EXPECT_EQ(pair_.b.state(), QueuePairState::rts);
 }
 
-// A peer may end any key that it knows, but the window would stay open.
-TEST_F(WindowsTest, TheOtherSideInvalidatesNoRegionThatHasWindows) {
-  const Binding wanted = binding(b_.nic.make_window(b_.domain, WindowType::two), 1);
-  ASSERT_EQ(bind(pair_.b, wanted), CompletionStatus::success);
-  ASSERT_EQ(pair_.b.post_receive({.id = 1}), Post::done);
-  EXPECT_EQ(
-      run(pair_.a, {.kind = WorkKind::send_with_invalidate, .signaled = true, .sges = {}, .invalidate_key = open_}),
-      CompletionStatus::remote_access);
-  EXPECT_TRUE(b_.nic.may_touch(open_, b_.domain, b_.address(0), 8, Rights::local_write));
-}
-
 TEST_F(WindowsTest, AKeyThatItsProgramChoseDoesNotComeBackWhenTheWindowEnds) {
   const std::uint32_t window = b_.nic.make_window(b_.domain, WindowType::two);
   const Binding first = binding(window, static_cast<std::uint8_t>(window + 5));
