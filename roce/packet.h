@@ -96,10 +96,10 @@ enum class IcrcCheck : bool { no, yes };
 /// datagram are link padding, not part of the packet.
 [[nodiscard]] std::variant<Packet, Refusal> parse_frame(std::span<const std::byte> frame,
                                                         IcrcCheck check = IcrcCheck::yes) noexcept;
-/// The headers up to the BTH, without a payload, of a whole frame of a reliable service that parse_frame() refuses for
-/// its operation or for a length that does not fit it: the responder answers such a request (IBA 9.9.3). Nothing if the
-/// frame is refused for another reason.
-[[nodiscard]] std::optional<Packet> parse_malformed(std::span<const std::byte> frame) noexcept;
+/// The headers up to the BTH, without a payload, of a whole frame of a reliable service whose operation or length is
+/// why parse_frame() has refused it: the responder answers such a request (IBA 9.9.3). Nothing if `refusal` is another
+/// one.
+[[nodiscard]] std::optional<Packet> parse_malformed(std::span<const std::byte> frame, Refusal refusal) noexcept;
 /// Like parse_frame(), for a packet that begins with its IP header.
 [[nodiscard]] std::variant<Packet, Refusal> parse_datagram(std::span<const std::byte> datagram,
                                                            IcrcCheck check = IcrcCheck::yes) noexcept;

@@ -193,31 +193,34 @@ std::variant<Packet, Refusal> parse_frame(std::span<const std::byte> frame, Icrc
   return parsed;
 }
 
-std::optional<Packet> parse_malformed(std::span<const std::byte> frame) noexcept {
+std::optional<Packet> parse_malformed(std::span<const std::byte> frame, Refusal refusal) noexcept {
+  switch (refusal) {
+    case Refusal::unknown_opcode:
+    case Refusal::truncated_extension:
+    case Refusal::bad_pad:
+    case Refusal::payload_not_allowed:
+    case Refusal::payload_missing:
+    case Refusal::payload_not_path_mtu:
+    case Refusal::payload_too_long:
+      break;
+    default:
+      return std::nullopt;
+  }
+  // parse_frame() has come to the BTH, so nothing before it is refused.
   std::optional<Packet> parsed(std::in_place);
   Packet& packet = *parsed;
-  if (frame.size() <= Ethernet::kBytes) {
-    return std::nullopt;
-  }
   packet.ethernet = Ethernet::read(frame.data());
-  const std::optional<unsigned> version = version_named_by(packet.ethernet->ether_type);
   const Bytes datagram = frame.subspan(Ethernet::kBytes);
   Bytes rest = datagram;
-  if (!version || version_of(datagram) != *version ||
-      (*version == 4 ? take_ipv4(rest, packet) : take_ipv6(rest, packet))) {
-    return std::nullopt;
-  }
+  static_cast<void>(version_of(datagram) == 4 ? take_ipv4(rest, packet) : take_ipv6(rest, packet));
   const auto bytes = static_cast<std::size_t>(rest.data() + rest.size() - datagram.data());
-  if (take_udp(rest, packet) || take_bth(rest, packet)) {
-    return std::nullopt;
-  }
-  const Service service = service_of(packet.bth.opcode);
-  packet.payload = rest;
-  const bool is_refused = (service == Service::rc || service == Service::xrc) &&
-                          !check_icrc(datagram.first(bytes), packet) &&
-                          std::holds_alternative<Refusal>(parse_frame(frame, IcrcCheck::no));
+  static_cast<void>(take_udp(rest, packet));
+  static_cast<void>(take_bth(rest, packet));
+  packet.payload = rest;  // all behind the BTH that the ICRC covers
+  const bool is_whole = !check_icrc(datagram.first(bytes), packet);
   packet.payload = {};
-  return is_refused ? parsed : std::nullopt;
+  const Service service = service_of(packet.bth.opcode);
+  return is_whole && (service == Service::rc || service == Service::xrc) ? parsed : std::nullopt;
 }
 
 std::variant<Packet, Refusal> parse_datagram(std::span<const std::byte> datagram, IcrcCheck check) noexcept {

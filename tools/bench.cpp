@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -54,32 +55,34 @@ int status_of(const std::vector<bench::Target>& targets, bool strict) {
   return strict && !std::ranges::all_of(targets, &bench::Target::ok) ? kNotAsExpected : kAsExpected;
 }
 
-// The options of what is run: `why` says that nothing is.
-void refuse_options_of_runs(const Arguments& arguments, std::string_view why) {
-  for (const auto& [option, is_given] : {std::pair{"--only", !arguments.only.empty()},
-                                         {"--profile", arguments.profile.has_value()},
-                                         {"--seed", arguments.seed.has_value()},
-                                         {"--longest-wait-us", arguments.longest_wait_us.has_value()},
-                                         {"--practice", !arguments.practice.empty()},
-                                         {"--out", !arguments.out.empty()},
-                                         {"--strict", arguments.strict}}) {
+void refuse_given(std::initializer_list<std::pair<const char*, bool>> options, std::string_view why) {
+  for (const auto& [option, is_given] : options) {
     if (is_given) {
       throw std::invalid_argument(fmt::format("{}: {}; leave it out", option, why));
     }
   }
 }
 
+// The options of what is run: `why` says that nothing is.
+void refuse_options_of_runs(const Arguments& arguments, std::string_view why) {
+  refuse_given({{"--only", !arguments.only.empty()},
+                {"--profile", arguments.profile.has_value()},
+                {"--seed", arguments.seed.has_value()},
+                {"--longest-wait-us", arguments.longest_wait_us.has_value()},
+                {"--practice", !arguments.practice.empty()},
+                {"--out", !arguments.out.empty()},
+                {"--strict", arguments.strict}},
+               why);
+}
+
 int list(const Arguments& arguments) {
   constexpr auto* kWhy = "`bench list` runs nothing";
   refuse_options_of_runs(arguments, kWhy);
-  for (const auto& [option, is_given] : {std::pair{"--connect", !arguments.cluster.server.empty()},
-                                         {"--fabric", arguments.fabric != "auto"},
-                                         {"--device", !arguments.cluster.device.empty()},
-                                         {"--token", !arguments.cluster.token.empty()}}) {
-    if (is_given) {
-      throw std::invalid_argument(fmt::format("{}: {}; leave it out", option, kWhy));
-    }
-  }
+  refuse_given({{"--connect", !arguments.cluster.server.empty()},
+                {"--fabric", arguments.fabric != "auto"},
+                {"--device", !arguments.cluster.device.empty()},
+                {"--token", !arguments.cluster.token.empty()}},
+               kWhy);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const bench::Experiment& experiment : bench::experiments()) {
     json.push_back({{"name", experiment.name}, {"summary", experiment.summary}, {"figure", experiment.figure}});

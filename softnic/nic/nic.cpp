@@ -41,19 +41,22 @@ void Nic::on_frame(std::span<const std::byte> frame, Time now) {
     take_packet(*packet, now_);
   } else {
     ++device_.counters.refused;
-    if (const std::optional<Packet> malformed = parse_malformed(frame)) {
-      take_malformed(*malformed);
+    const std::optional<Packet> malformed = parse_malformed(frame, std::get<Refusal>(parsed));
+    if (QueuePair* const pair = malformed ? addressee_of(*malformed) : nullptr) {
+      pair->on_malformed(*malformed);
+      timers_.set(*pair, pair->next_deadline());
     }
   }
 }
 
-void Nic::take_malformed(const Packet& packet) {
-  QueuePair* const pair = find_queue_pair(packet.bth.destination_qp);
-  const bool is_partition = (packet.bth.p_key & 0x7fff) == (Bth::kDefaultPKey & 0x7fff);
-  if (pair != nullptr && is_partition && is_for_us(destination_gid(packet))) {
-    pair->on_malformed(packet);
-    timers_.set(*pair, pair->next_deadline());
-  }
+// The lower 15 bits of a P_Key name the partition; only the default one exists (10.9).
+bool Nic::is_in_partition(const Packet& packet) noexcept {
+  return (packet.bth.p_key & 0x7fff) == (Bth::kDefaultPKey & 0x7fff);
+}
+
+QueuePair* Nic::addressee_of(const Packet& packet) const noexcept {
+  return is_in_partition(packet) && is_for_us(destination_gid(packet)) ? find_queue_pair(packet.bth.destination_qp)
+                                                                       : nullptr;
 }
 
 void Nic::take_packet(const Packet& packet, Time now) {
@@ -61,10 +64,8 @@ void Nic::take_packet(const Packet& packet, Time now) {
     take_group_packet(packet, destination_gid(packet), now);
     return;
   }
-  QueuePair* const pair = find_queue_pair(packet.bth.destination_qp);
-  // The lower 15 bits name the partition; only the default one exists (10.9).
-  const bool is_partition = (packet.bth.p_key & 0x7fff) == (Bth::kDefaultPKey & 0x7fff);
-  if (pair == nullptr || !is_partition || !is_for_us(destination_gid(packet))) {
+  QueuePair* const pair = addressee_of(packet);
+  if (pair == nullptr) {
     ++device_.counters.misdirected;
     return;
   }
@@ -75,8 +76,7 @@ void Nic::take_packet(const Packet& packet, Time now) {
 // Each member takes it as if it were for itself.
 void Nic::take_group_packet(const Packet& packet, const Gid& group, Time now) {
   const auto found = groups_.find(group);
-  const bool is_partition = (packet.bth.p_key & 0x7fff) == (Bth::kDefaultPKey & 0x7fff);
-  if (found == groups_.end() || !is_partition || service_of(packet.bth.opcode) != Service::ud) {
+  if (found == groups_.end() || !is_in_partition(packet) || service_of(packet.bth.opcode) != Service::ud) {
     ++device_.counters.misdirected;
     return;
   }

@@ -169,7 +169,9 @@ class Nic {
  private:
   void set_time(Time now);
   void take_packet(const Packet& packet, Time now);
-  void take_malformed(const Packet& packet);
+  [[nodiscard]] static bool is_in_partition(const Packet& packet) noexcept;
+  /// The queue pair that a packet which is no group's is for, or null.
+  [[nodiscard]] QueuePair* addressee_of(const Packet& packet) const noexcept;
   void take_group_packet(const Packet& packet, const Gid& group, Time now);
   [[nodiscard]] bool is_for_us(const Gid& gid) const noexcept;
   void check(const QueuePairOptions& options) const;
