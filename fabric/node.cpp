@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <type_traits>
 
 namespace sidelatch::fabric {
 
@@ -43,6 +44,10 @@ void Node::release_memory() noexcept {
   registrations_.clear();
   dying_.clear();
 }
+
+// A registration is copied whole. Padding would carry along what was on the stack, and the explorer, which compares the
+// bytes of such objects, would take equal states for different ones.
+static_assert(std::has_unique_object_representations_v<Node::Registration> && sizeof(Node::Registration) == 64);
 
 MemoryRegion Node::allocate(std::uint64_t bytes, Access access) {
   if (bytes == 0) {

@@ -9,6 +9,7 @@
 #include <sidelatch/fabric/memory_region.h>
 #include <sidelatch/fabric/reactor.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -85,9 +86,11 @@ class Node {
     std::uint32_t nic_lkey = 0;  ///< the key for this node's NIC; the LKey unless the fabric sets another
     void* nic_region = nullptr;  ///< the fabric's own data
     Access access = Access::local_read;
+    bool owned = false;
+    std::uint16_t reserved = 0;  ///< this and what follows: so that there is no padding
     std::uint32_t generation = 0;
     std::uint32_t live_key = 0;  ///< the region's key while it is alive, else 0, which no region has
-    bool owned = false;
+    std::array<std::uint32_t, 3> reserved_too{};
   };
 
   /// The live region behind a key, or null; for fabrics.
