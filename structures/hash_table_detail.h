@@ -28,6 +28,7 @@ struct HashTable::Link {
   [[nodiscard]] bool means(const BucketHeader& header, std::uint64_t home) const {
     return header.home == home + 1 && header.generation == generation;
   }
+  friend bool operator==(const Link&, const Link&) = default;
 };
 
 // The result of a writer's search behind home.
@@ -51,6 +52,12 @@ struct HashTable::Writer {
   std::optional<Place> held_up{};        // a bucket that another client has latched; the operation cannot continue
 
   [[nodiscard]] sync::Session& session() const { return client->session(home.memory_node); }
+};
+
+// What a sweep of one owner's buckets has done.
+struct HashTable::Swept {
+  std::uint64_t count = 0;
+  bool complete = true;  // false: of some buckets nobody knows, since the deadline passed
 };
 
 // Entries of a bulk load that go into one chain.

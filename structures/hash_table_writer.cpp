@@ -93,17 +93,11 @@ Task<Outcome> HashTable::prepare(Writer& writer) const {
   }
   Pool::Taken taken = co_await pools_[writer.home.memory_node].take(client);
   if (taken.outcome == Outcome::full && writer.session().options().owner != 0) {
-    for (std::uint16_t owner = client.next_dead_owner(number_); owner != 0; owner = client.next_dead_owner(number_)) {
-      try {
-        (void)co_await sweep(client, owner);
-      } catch (const LatchError& error) {
-        if (error.kind() != LatchError::Kind::takeover_refused) {
-          throw;
-        }  // a memory node does not know the owner: its buckets stay as they are
-      }
-      client.note_swept(number_, owner);
-    }
+    const bool complete = co_await sweep_all_dead(client);
     taken = co_await pools_[writer.home.memory_node].take(client);
+    if (taken.outcome == Outcome::full && !complete) {
+      taken.outcome = Outcome::timed_out;
+    }
   }
   if (taken.outcome != Outcome::done) {
     co_return taken.outcome;

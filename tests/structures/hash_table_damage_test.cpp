@@ -266,6 +266,17 @@ struct Estate {
   std::vector<std::uint64_t> keys;
 };
 
+Task<void> sweep_of(const HashTable* table, Client* client, std::uint16_t dead, std::optional<std::uint64_t>* swept) {
+  const std::uint64_t count = co_await table->sweep(*client, dead);
+  *swept = count;
+}
+
+Task<void> put_of(const HashTable* table, Client* client, std::uint64_t key, std::optional<Outcome>* ended) {
+  const std::vector<std::byte> value = value_of(key, table->options().value_bytes);
+  const Outcome outcome = co_await table->put(*client, key, value);
+  *ended = outcome;
+}
+
 class EverySchemeOfEstates : public ::testing::TestWithParam<checker::SchemeEntry> {
  protected:
   std::unique_ptr<Scheme> scheme_ = GetParam().make();
@@ -489,6 +500,46 @@ TEST(HashTableEstate, AClientThatDiesBeforeItLinksItsOverflowBucketLeaksIt) {
   EXPECT_THAT(report.problems, IsEmpty());
   EXPECT_EQ(report.leaked_overflow_buckets, 1U);
   EXPECT_EQ(report.overflow_buckets, 2U);
+}
+
+// The dead client had filled both buckets of the chain, and died within a WRITE of the newer one.
+TEST(HashTableEstate, ASweepEndsAtATornBucketAndLeavesWhatIsBehindIt) {
+  const ExclusiveLatch scheme(LatchLevel::combined);
+  Estate estate(scheme);
+  HashTableRig& rig = estate.rig;
+  EXPECT_EQ(rig.insert(*rig.clients[1], estate.keys[2], 12), Outcome::done);  // takes the next bucket
+  const std::vector<std::uint64_t> more = rig.keys_of(0, 4);
+  EXPECT_EQ(rig.insert(*rig.clients[1], more[3], 13), Outcome::done);
+  rig.settle();
+  estate.bequeath(estate.overflow() + 2);
+  rig.plant(estate.overflow() + 2, kFirstKey + 8, std::uint64_t{77});  // a part of a new value
+  std::optional<std::uint64_t> swept;
+  rig.world.reactor().spawn(sweep_of(&*rig.table, &estate.heir, 9, &swept));
+  rig.world.reactor().run_for(from_ns(1e9));
+  EXPECT_EQ(swept, 0U);
+  EXPECT_EQ(rig.at<std::uint32_t>(estate.overflow() + 1, kUsed), 1U);
+  EXPECT_EQ(rig.check().leaked_overflow_buckets, 2U) << "check() cannot see what is behind it";
+  EXPECT_FALSE(estate.service.revoked(1));
+}
+
+// Nobody waits for a sweep that cannot end: a put into another chain finds the pool empty, and sweeps first.
+TEST(HashTableEstate, APutThatSweepsEndsWhereAChainIsDamaged) {
+  const ExclusiveLatch scheme(LatchLevel::combined);
+  Estate estate(scheme, {.value_bytes = 40, .capacity = 3, .entries_per_bucket = 1, .overflow_buckets = 3});
+  HashTableRig& rig = estate.rig;
+  const std::vector<std::uint64_t> more = rig.keys_of(0, 4);
+  EXPECT_EQ(rig.insert(*rig.clients[1], more[2], 12), Outcome::done);
+  EXPECT_EQ(rig.insert(*rig.clients[1], more[3], 13), Outcome::done);
+  rig.settle();
+  estate.bequeath(estate.overflow() + 2);
+  rig.plant(estate.overflow() + 2, kNextGeneration, std::uint32_t{99});
+  EXPECT_THROW(rig.get(estate.heir, more[2]), StructureError);
+  const std::vector<std::uint64_t> others = rig.keys_of(1, 2);
+  EXPECT_EQ(rig.put(estate.heir, others[0], 1), Outcome::done);
+  std::optional<Outcome> outcome;
+  rig.world.reactor().spawn(put_of(&*rig.table, &estate.heir, others[1], &outcome));
+  rig.world.reactor().run_for(from_ns(1e9));
+  EXPECT_EQ(outcome, Outcome::full);
 }
 
 TEST(HashTableEstate, APerfectTablesHalfWrittenValueIsReadByNobodyUntilItIsWrittenAnew) {

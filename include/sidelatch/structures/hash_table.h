@@ -153,6 +153,8 @@ class HashTable {
   struct Search;
   struct Writer;
   struct Chain;
+  struct Swept;
+  enum class Linked : std::uint8_t { no, yes, unknown };
   class Checker;
 
   [[nodiscard]] fabric::Task<void> open(Client& client) const;
@@ -186,8 +188,9 @@ class HashTable {
   [[nodiscard]] fabric::Task<void> commit_bucket(sync::ExclusiveGuard& guard) const;
   [[nodiscard]] fabric::Task<bool> take_over(sync::Session& session, Place place) const;
   [[nodiscard]] fabric::Task<Outcome> prepare(Writer& writer) const;
-  [[nodiscard]] fabric::Task<bool> is_linked(Client& client, Place place) const;
-  [[nodiscard]] fabric::Task<bool> claim_unlinked(Client& client, Place place, std::uint16_t dead_owner) const;
+  [[nodiscard]] fabric::Task<Swept> sweep_owner(Client& client, std::uint16_t dead_owner) const;
+  [[nodiscard]] fabric::Task<bool> sweep_all_dead(Client& client) const;
+  [[nodiscard]] fabric::Task<Linked> is_linked(Client& client, Place place) const;
   [[nodiscard]] fabric::Task<void> end_guards(Writer& writer) const;
   [[nodiscard]] fabric::Task<void> let_go(Writer& writer) const;
   [[nodiscard]] fabric::Task<void> give_back(Client& client, std::size_t memory_node, std::uint64_t overflow) const;
