@@ -325,17 +325,27 @@ Task<ReadGuard> HashTable::read_bucket(Session& session, Place place) const {
   }
 }
 
-Task<ExclusiveGuard> HashTable::latch_bucket(Session& session, Place place) const {
-  ExclusiveGuard guard = co_await scheme_->latch(session, arrays_[place.memory_node].at(place.bucket));
-  if (guard && guard.inherited() && !is_sealed(guard.payload())) {
+// Whatever the bucket holds. If its last holder died within a WRITE, the bucket is torn from now on.
+Task<ExclusiveGuard> HashTable::latch_any(Session& session, Place place) const {
+  for (;;) {
+    ExclusiveGuard guard = co_await scheme_->latch(session, arrays_[place.memory_node].at(place.bucket));
+    if (!guard || !guard.inherited() || is_sealed(guard.payload())) {
+      co_return guard;
+    }
     // If left latched, it would cost each client that meets it its queue pairs, one after the other.
     BucketHeader torn = BucketFormat::header_in(guard.payload());
     torn.home = BucketHeader::kTorn;
     BucketFormat::put_header(torn, guard.payload());
     co_await commit_bucket(guard);
-    throw_damaged(place,
-                  "was being written by a client that died, and is half written: what it held is lost. Only schemes "
-                  "with two copies (optimistic/copy-on-write) survive a WRITE that was cut in the middle");
+  }
+}
+
+// A bucket that is linked: throws if it is torn.
+Task<ExclusiveGuard> HashTable::latch_bucket(Session& session, Place place) const {
+  ExclusiveGuard guard = co_await latch_any(session, place);
+  if (guard && BucketFormat::header_in(guard.payload()).home == BucketHeader::kTorn) {
+    co_await leave(guard);
+    throw_damaged(place, kTornBucket);
   }
   co_return guard;
 }
@@ -347,7 +357,7 @@ Task<void> HashTable::commit_bucket(ExclusiveGuard& guard) const {
 
 std::string_view HashTable::fault_of(Place place, const BucketHeader& header) const {
   if (header.home == BucketHeader::kTorn) {
-    return "is torn: its last holder died within a WRITE, and what it held is lost";
+    return kTornBucket;
   }
   if (header.next > overflow_buckets_) {
     return "links to an overflow bucket that does not exist";
@@ -389,7 +399,7 @@ Task<Outcome> HashTable::get_chained(Client& client, std::uint64_t key, std::spa
         co_return Outcome::timed_out;
       }
       const BucketHeader header = BucketFormat::header_in(guard.payload());
-      const std::string_view fault = steps > overflow_buckets_ ? kCircle : fault_of(place, header);
+      std::string_view fault = steps > overflow_buckets_ ? kCircle : fault_of(place, header);
       lost = steps != 0 && !link.means(header, home.bucket);
       const bool looks = fault.empty() && !lost;
       const auto slot = looks ? format.find(header, guard.payload(), key) : std::nullopt;
@@ -397,6 +407,12 @@ Task<Outcome> HashTable::get_chained(Client& client, std::uint64_t key, std::spa
         std::memcpy(value.data(), guard.payload().data() + format.value(*slot), value.size());
       }
       co_await guard.release();
+      if (!fault.empty() && steps != 0) {
+        // It may have left the chain before it was torn, by a client that was filling it anew.
+        const bool there = co_await is_in_chain(session, home, link);
+        fault = there ? fault : std::string_view();
+        lost = !there;
+      }
       if (!fault.empty()) {
         throw_damaged(place, fault);
       }
@@ -414,6 +430,29 @@ Task<Outcome> HashTable::get_chained(Client& client, std::uint64_t key, std::spa
     }
     co_await attempts.pause();
   }
+}
+
+// Whether a walk that begins now meets that link. Not if it is lost before, or the deadline passes.
+Task<bool> HashTable::is_in_chain(Session& session, Place home, Link wanted) const {
+  Link link;
+  for (std::uint64_t steps = 0; steps <= overflow_buckets_ + 1; ++steps) {
+    const Place place = steps == 0 ? home : overflow(home.memory_node, link);
+    ReadGuard guard = co_await read_bucket(session, place);
+    if (!guard) {
+      co_return false;
+    }
+    const BucketHeader header = BucketFormat::header_in(guard.payload());
+    co_await guard.release();
+    const bool lost = steps != 0 && !link.means(header, home.bucket);
+    if (lost || !fault_of(place, header).empty()) {
+      co_return false;
+    }
+    link = {header.next, header.next_generation};
+    if (link == wanted || !link.leads_anywhere()) {
+      co_return link == wanted;
+    }
+  }
+  co_return true;  // the chain never ends
 }
 
 }  // namespace sidelatch::structures

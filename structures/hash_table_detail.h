@@ -13,6 +13,9 @@
 namespace sidelatch::structures {
 
 inline constexpr std::string_view kCircle = "is in a chain that never ends";
+inline constexpr std::string_view kTornBucket =
+    "is torn: it was being written by a client that died, and what it held is lost. Only schemes with two copies "
+    "(optimistic/copy-on-write) survive a WRITE that was cut in the middle";
 
 struct HashTable::Entry {
   std::uint64_t key = 0;

@@ -76,6 +76,8 @@ Task<Outcome> HashTable::bulk_load(Client& client, std::span<const std::uint64_t
         co_await give_back(client, node, number);
       }
     }
+  } catch (const LatchError&) {      // the outcome stands; the buckets stay this client's
+  } catch (const StructureError&) {  // who needs the pool is told
   } catch (...) {
     error = error ? error : std::current_exception();
   }

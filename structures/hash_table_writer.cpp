@@ -51,10 +51,12 @@ Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint
   Attempts attempts(session);
   for (bool again = true; again;) {
     again = false;
+    bool has_changed = false;
     writer.wants_bucket = false;
     writer.held_up.reset();
     try {
       outcome = co_await change_chain(writer, change, Entry{key, value.data()});
+      has_changed = outcome == Outcome::done;
       co_await end_guards(writer);
       if (writer.wants_bucket || writer.held_up) {
         outcome = co_await prepare(writer);
@@ -68,12 +70,18 @@ Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint
           co_await client.give_way();
         }
       }
+    } catch (const LatchError&) {
+      // If the change is there: the lease of home, which was taken over, has ended, and home is the dead holder's again.
+      error = has_changed ? nullptr : std::current_exception();
     } catch (...) {
       error = std::current_exception();
     }
   }
+  // Without an error no latch is left, and what fails is that an unused bucket is given back. The outcome stands.
   try {
     co_await let_go(writer);
+  } catch (const LatchError&) {      // the bucket stays this client's
+  } catch (const StructureError&) {  // who needs the pool is told
   } catch (...) {
     error = error ? error : std::current_exception();
   }
@@ -110,9 +118,10 @@ Task<Outcome> HashTable::prepare(Writer& writer) const {
   co_return Outcome::done;
 }
 
-// Waits until the bucket is unlatched, or takes over the latch of a dead holder. False if the deadline passed.
+// Waits until the bucket is unlatched, or takes over the latch of a dead holder. False if the deadline passed. Whoever
+// reads a bucket that is torn then finds out whether that matters: it may have left its chain.
 Task<bool> HashTable::take_over(Session& session, Place place) const {
-  ExclusiveGuard guard = co_await latch_bucket(session, place);
+  ExclusiveGuard guard = co_await latch_any(session, place);
   if (!guard) {
     co_return false;
   }
@@ -312,8 +321,8 @@ Task<Outcome> HashTable::unlink(Writer& writer, Search search) const {
   co_await commit_bucket(predecessor);
   // Nobody may take the bucket or latch home before the link is gone: home's next holder may follow the old link.
   co_await writer.session().qp().drain();
-  co_await end_guards(writer);
   try {
+    co_await end_guards(writer);
     co_await give_back(*writer.client, writer.home.memory_node, number);
   } catch (const LatchError&) {      // the key is gone; the bucket stays this client's
   } catch (const StructureError&) {  // who needs the pool is told
@@ -366,12 +375,17 @@ Task<Outcome> HashTable::add(Writer& writer, Entry entry, Search search) const {
   co_return Outcome::done;
 }
 
-// Fills an overflow bucket that nobody owns and links it to the bucket of `first`; then `first` leads to the new one.
-// False if the deadline passed.
+// Fills an overflow bucket that nobody owns, even a torn one, and links it to the bucket of `first`; then `first` leads
+// to the new one. False if the deadline passed.
 Task<bool> HashTable::fill_overflow(Writer& writer, std::uint64_t number, std::span<const Entry> entries,
                                     Link& first) const {
-  co_await latch_beside_home(writer, {writer.home.memory_node, home_buckets_ + number});
+  const Place place{writer.home.memory_node, home_buckets_ + number};
+  {
+    const Session::Brief brief(writer.session());
+    writer.bucket = co_await latch_any(writer.session(), place);
+  }
   if (!writer.bucket) {
+    hold_up(writer, place);
     co_return false;
   }
   const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};

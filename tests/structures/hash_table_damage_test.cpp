@@ -256,6 +256,14 @@ struct Estate {
     }
     rig.settle();
   }
+  /// Overwrites a number in a bucket and corrects the seal.
+  template <class Number>
+  void plant(std::uint64_t bucket, std::uint64_t offset, Number number) {
+    rig.plant(bucket, offset, number);
+    const HashTableOptions& options = rig.table->options();
+    const BucketFormat format{options.entries_per_bucket, options.value_bytes};
+    seal(rig.memory[0].bytes().subspan(kSuperblockBytes + rig.table->layout().payload(bucket), format.payload_bytes()));
+  }
   /// The dead client still holds that bucket.
   void bequeath(std::uint64_t bucket) { rig.set_latch_word(bucket, exclusive_word(9, 1)); }
   [[nodiscard]] std::uint64_t overflow() const { return rig.table->home_buckets(); }
@@ -485,7 +493,7 @@ TEST(HashTableEstate, ACopyOnWriteBucketIsWholeWhateverItsHolderLeft) {
   EXPECT_THAT(rig.check().problems, IsEmpty());
 }
 
-TEST(HashTableEstate, AClientThatDiesBeforeItLinksItsOverflowBucketLeaksIt) {
+TEST(HashTableEstate, TheOverflowBucketOfAClientThatDiesBeforeItLinksItComesBack) {
   const ExclusiveLatch scheme(LatchLevel::combined);
   Estate estate(scheme);
   HashTableRig& rig = estate.rig;
@@ -493,12 +501,18 @@ TEST(HashTableEstate, AClientThatDiesBeforeItLinksItsOverflowBucketLeaksIt) {
                   rig.memory[0].remote(kSuperblockBytes + RecordShape::whole_lines(rig.table->layout().total_bytes()),
                                        Pool::bytes_needed(scheme, 8)),
                   0, 8);
-  EXPECT_EQ(rig.run(pool.take(estate.heir)).outcome, Outcome::done);
+  EXPECT_EQ(rig.run(pool.take(*rig.clients[1])).outcome, Outcome::done);  // owner 9
+  rig.settle();
   estate.bequeath(0);
   EXPECT_EQ(rig.insert(estate.heir, estate.keys[2], 12), Outcome::done);
-  const HashTableReport report = rig.check();
+  HashTableReport report = rig.check();
   EXPECT_THAT(report.problems, IsEmpty());
   EXPECT_EQ(report.leaked_overflow_buckets, 1U);
+  EXPECT_EQ(report.overflow_buckets, 2U);
+  EXPECT_EQ(rig.run(rig.table->sweep(estate.heir, 9)), 1U);
+  report = rig.check();
+  EXPECT_THAT(report.problems, IsEmpty());
+  EXPECT_EQ(report.leaked_overflow_buckets, 0U);
   EXPECT_EQ(report.overflow_buckets, 2U);
 }
 
@@ -513,6 +527,7 @@ TEST(HashTableEstate, ASweepEndsAtATornBucketAndLeavesWhatIsBehindIt) {
   rig.settle();
   estate.bequeath(estate.overflow() + 2);
   rig.plant(estate.overflow() + 2, kFirstKey + 8, std::uint64_t{77});  // a part of a new value
+  EXPECT_THROW(rig.get(estate.heir, more[3]), StructureError);
   std::optional<std::uint64_t> swept;
   rig.world.reactor().spawn(sweep_of(&*rig.table, &estate.heir, 9, &swept));
   rig.world.reactor().run_for(from_ns(1e9));
@@ -540,6 +555,92 @@ TEST(HashTableEstate, APutThatSweepsEndsWhereAChainIsDamaged) {
   rig.world.reactor().spawn(put_of(&*rig.table, &estate.heir, others[1], &outcome));
   rig.world.reactor().run_for(from_ns(1e9));
   EXPECT_EQ(outcome, Outcome::full);
+}
+
+Task<void> get_of(const HashTable* table, Client* client, std::uint64_t key, std::optional<Outcome>* ended) {
+  std::vector<std::byte> value(table->options().value_bytes);
+  const Outcome outcome = co_await table->get(*client, key, value);
+  *ended = outcome;
+}
+
+// A bucket left the chain while a reader was on its way to it, and its next owner died while filling it anew. Either
+// nothing of what it wrote was placed in the header, or all.
+TEST(HashTableEstate, AReaderWithAnOldLinkToATornBucketBeginsAgain) {
+  const ExclusiveLatch scheme(LatchLevel::combined);
+  for (const std::uint32_t generation : {1U, 2U}) {
+    Estate estate(scheme);
+    HashTableRig& rig = estate.rig;
+    std::optional<Outcome> outcome;
+    rig.world.reactor().spawn(get_of(&*rig.table, &estate.heir, estate.keys[1], &outcome));
+    while (rig.latch_word(0) == kFree) {
+      rig.world.reactor().run_for(from_ns(20));
+    }
+    while (rig.latch_word(0) != kFree) {
+      rig.world.reactor().run_for(from_ns(20));
+    }
+    ASSERT_EQ(rig.latch_word(estate.overflow()), kFree) << "the reader has read home, and nothing else";
+    estate.plant(0, kNext, std::uint32_t{0});
+    estate.bequeath(estate.overflow());
+    rig.plant(estate.overflow(), kGeneration, generation);
+    rig.plant(estate.overflow(), kFirstKey + 8, std::uint64_t{77});
+    rig.world.reactor().run();
+    EXPECT_EQ(outcome, Outcome::absent) << generation;
+    EXPECT_EQ(rig.at<std::uint64_t>(estate.overflow(), kHome), BucketHeader::kTorn);
+    EXPECT_THAT(rig.check().problems, IsEmpty());
+  }
+}
+
+TEST(HashTableEstate, ATornBucketThatThePoolHandsOutIsFilledAnew) {
+  const ExclusiveLatch scheme(LatchLevel::combined);
+  Estate estate(scheme);
+  HashTableRig& rig = estate.rig;
+  const std::uint64_t next = estate.overflow() + 1;
+  rig.plant(next, kFirstKey + 8, std::uint64_t{77});
+  for (const bool is_known : {false, true}) {
+    if (is_known) {
+      estate.plant(next, kHome, BucketHeader::kTorn);
+    } else {
+      estate.bequeath(next);
+    }
+    EXPECT_EQ(rig.insert(estate.heir, estate.keys[2], 12), Outcome::done);
+    EXPECT_EQ(rig.get(estate.heir, estate.keys[2]), 12U);
+    EXPECT_THAT(rig.check().problems, IsEmpty());
+    EXPECT_EQ(rig.remove(estate.heir, estate.keys[2]), Outcome::done);
+    rig.settle();
+  }
+}
+
+// The client takes a bucket, finds room without it, and cannot give it back: the pool's latch is a dead client's, or the
+// pool is damaged.
+TEST(HashTableEstate, AnOperationThatHasTakenEffectSaysSoWhateverBecomesOfItsSpareBucket) {
+  const ExclusiveLatch scheme(LatchLevel::combined);
+  for (const bool is_damaged : {false, true}) {
+    Estate estate(scheme);
+    HashTableRig& rig = estate.rig;
+    SessionOptions options = leased(3, estate.service);
+    options.revoker = nullptr;
+    Client& client = rig.add_client(options);
+    std::byte* const pool =
+        rig.memory[0].bytes().data() + kSuperblockBytes + RecordShape::whole_lines(rig.table->layout().total_bytes());
+    const Layout control(scheme.shape(24, scheme.default_layout()), scheme.default_layout(), 1);
+    const auto word_at = [pool](std::uint64_t offset) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, pool + offset, sizeof word);
+      return word;
+    };
+    std::optional<Outcome> outcome;
+    rig.world.reactor().spawn(put_of(&*rig.table, &client, estate.keys[2], &outcome));
+    while (word_at(control.payload(0) + 16) != 2 || word_at(control.latch(0)) != kFree) {  // until it has the bucket
+      rig.world.reactor().run_for(from_ns(20));
+    }
+    estate.plant(0, kUsed, std::uint32_t{0});  // another client removes home's key
+    const std::uint64_t planted = is_damaged ? 99 : exclusive_word(9, 1);
+    std::memcpy(pool + (is_damaged ? control.payload(0) + 16 : control.latch(0)), &planted, sizeof planted);
+    rig.world.reactor().run();
+    EXPECT_EQ(outcome, Outcome::done);
+    EXPECT_EQ(rig.get(estate.heir, estate.keys[2]), estate.keys[2]);
+    EXPECT_EQ(rig.at<std::uint32_t>(0, kNext), 1U) << "the new bucket is not linked";
+  }
 }
 
 TEST(HashTableEstate, APerfectTablesHalfWrittenValueIsReadByNobodyUntilItIsWrittenAnew) {

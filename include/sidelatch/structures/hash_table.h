@@ -24,8 +24,8 @@
 // which detects a WRITE that was placed in part. The bucket is then marked as torn, and this and all later operations
 // that meet it throw StructureError. Only schemes with two copies (optimistic/copy-on-write) survive such a WRITE. A
 // perfect table cannot tell half a value from a whole one: get() of a value whose writer died throws StructureError
-// until put() or update() has written it again. A client that dies, or whose lease ends, between taking an overflow
-// bucket and linking it leaks that bucket; check() counts them.
+// until put() or update() has written it again. The overflow bucket of a client that dies between taking and linking it
+// comes back (sweep()); check() counts those that have not. docs/structures.md says which stay lost.
 //
 // Thread-safety: no state; one table serves any number of tasks. The scheme must outlive it.
 #pragma once
@@ -118,7 +118,7 @@ class HashTable {
                                                 std::span<const std::byte> values) const;
 
   /// Brings back the overflow buckets that a client with that owner id had taken and not linked when it died, and
-  /// returns how many they were. Others may use the table meanwhile. Revokes the owner first: name only a client that
+  /// returns how many they were. Not those of which a deadline or a torn bucket hides whether they are linked. Others may use the table meanwhile. Revokes the owner first: name only a client that
   /// is dead. All clients of the table must have owner ids. A client that finds no free bucket does it by itself for
   /// owners that it has revoked. Throws LatchError::takeover_refused for a client without revokers,
   /// std::invalid_argument for one without owner id.
@@ -184,6 +184,8 @@ class HashTable {
                                                   std::vector<std::vector<std::uint64_t>>& taken) const;
 
   [[nodiscard]] fabric::Task<sync::ReadGuard> read_bucket(sync::Session& session, Place place) const;
+  [[nodiscard]] fabric::Task<bool> is_in_chain(sync::Session& session, Place home, Link wanted) const;
+  [[nodiscard]] fabric::Task<sync::ExclusiveGuard> latch_any(sync::Session& session, Place place) const;
   [[nodiscard]] fabric::Task<sync::ExclusiveGuard> latch_bucket(sync::Session& session, Place place) const;
   [[nodiscard]] fabric::Task<void> commit_bucket(sync::ExclusiveGuard& guard) const;
   [[nodiscard]] fabric::Task<bool> take_over(sync::Session& session, Place place) const;
