@@ -116,6 +116,7 @@ Task<void> BTree::absorb(Worker& worker, Latched& parent, std::size_t index, Lat
   into.append(from, 0, from.header.count);
   into.set_high(from.header);
   into.header.right = from.header.right;
+  into.header.absorbed = tag_of(right.ref);
   into.finish();
   const bool was_dead = from.header.dead();
   from.header.flags |= NodeHeader::kDead;
@@ -200,6 +201,16 @@ Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
   }
 }
 
+// A dead node whose neighbour has not taken its entries becomes alive again. The parent still names it.
+Task<void> BTree::revive(Worker& worker, Latched& parent, Latched& dead) const {
+  NodeEdit node(*format_, dead.guard.payload());
+  node.header.flags = static_cast<std::uint16_t>(node.header.flags & ~NodeHeader::kDead);
+  node.finish();
+  const bool lives = co_await write(worker, dead);
+  co_await leave(parent.guard);
+  note_merge(worker, lives);
+}
+
 // Finishes the merge of a node that another client marked dead. That client died, or is still at work. `level` and
 // `low` are the dead node's.
 Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, std::uint64_t low) const {
@@ -257,18 +268,34 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
     co_return;
   }
   const NodeView neighbour(*format_, left.guard.payload());
-  NodeEdit died(*format_, right.guard.payload());
-  const bool stays = neighbour.header.torn() || died.header.torn() || died.header.generation != dead.generation();
-  if (stays || neighbour.header.dead()) {
-    const NodeRef other = left.ref;
-    const std::uint64_t other_low = neighbour.header.low;
-    const bool first_the_neighbour = !stays;
+  const NodeView died(*format_, right.guard.payload());
+  if (!is_merged(dead, died.header)) {  // somebody has finished the merge, or found that the dead node is torn
     co_await leave(right.guard);
     co_await leave(left.guard);
     co_await leave(parent.guard);
-    if (first_the_neighbour) {  // the neighbour died, too, and its entries are elsewhere
-      co_await end_merge(worker, other, level, other_low);
+    co_return;
+  }
+  if (neighbour.header.dead()) {  // its entries are elsewhere
+    const NodeRef other = left.ref;
+    const std::uint64_t other_low = neighbour.header.low;
+    co_await leave(right.guard);
+    co_await leave(left.guard);
+    co_await leave(parent.guard);
+    co_await end_merge(worker, other, level, other_low);
+    co_return;
+  }
+  if (neighbour.header.torn()) {
+    // The client that merged the two died within the WRITE of the neighbour, or a later one did. The dead node has the
+    // last whole copy of its entries if no WRITE of the neighbour came between. Else, changes of them may be lost.
+    const NodeRef torn = left.ref;
+    const bool has_them = neighbour.header.right == dead || neighbour.header.absorbed == tag_of(dead);
+    co_await leave(left.guard);
+    if (!has_them) {
+      co_await leave(right.guard);
+      co_await leave(parent.guard);
+      throw_damaged(torn, kTornNode);
     }
+    co_await revive(worker, parent, right);
     co_return;
   }
   if (neighbour.header.right == dead) {
@@ -277,13 +304,9 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
       co_return;
     }
     // The neighbour has filled up meanwhile and has not taken the dead node's entries. The dead node has the only copy
-    // of them, so it becomes alive again.
-    died.header.flags = static_cast<std::uint16_t>(died.header.flags & ~NodeHeader::kDead);
-    died.finish();
-    const bool lives = co_await write(worker, right);
+    // of them.
     co_await leave(left.guard);
-    co_await leave(parent.guard);
-    note_merge(worker, lives);
+    co_await revive(worker, parent, right);
     co_return;
   }
   NodeEdit above(*format_, parent.guard.payload());

@@ -17,8 +17,6 @@ namespace {
 constexpr int kAnyLevel = -1;
 
 constexpr const char* kNoSuchCount = "its count is not possible";
-constexpr const char* kTorn =
-    "its last writer died within a WRITE, and its entries are lost; only optimistic/copy-on-write survives that";
 
 }  // namespace
 
@@ -69,9 +67,12 @@ Task<BTree::Latched> BTree::latch_node(Worker& worker, NodeRef ref) const {
     }
     if (!is_sealed(guard.payload())) {
       // If left latched, it would cost each client that meets it its queue pairs, one after the other.
+      const NodeHeader mixture = NodeView(*format_, guard.payload()).header;
       NodeEdit torn(*format_, guard.payload());
-      torn.header = {.generation = torn.header.generation};  // the same before and after what was being written
-      torn.header.flags = NodeHeader::kTorn;
+      torn.header = {.right = mixture.right,
+                     .flags = NodeHeader::kTorn,
+                     .generation = mixture.generation,  // the same before and after what was being written
+                     .absorbed = mixture.absorbed};
       torn.finish();
     }
     co_await guard.commit();  // it is then latched with a lease that begins now
@@ -143,7 +144,7 @@ Task<BTree::Found> BTree::try_descend(Worker& worker, std::uint64_t key, std::ui
     const bool torn = is_torn(at.ref, node.header);
     if (torn || (!at.lost && (!node.has_plausible_count() || (at.level > 0 && node.header.count == 0)))) {
       co_await at.guard.release();
-      throw_damaged(at.ref, torn ? kTorn : kNoSuchCount);
+      throw_damaged(at.ref, torn ? kTornNode : kNoSuchCount);
     }
     const bool beyond = !node.header.below_high(key);
     if ((at.lost || beyond) && !cached_path.empty()) {
@@ -268,7 +269,7 @@ Task<BTree::Latched> BTree::latch_covering(Worker& worker, std::uint64_t key, st
       low = header.low;
       if (unchanged && is_torn(node.ref, header)) {
         co_await leave(node.guard);
-        throw_damaged(node.ref, kTorn);
+        throw_damaged(node.ref, kTornNode);
       }
       if (!unchanged || !is_meant(node.ref, header) || header.level != level || key < header.low) {
         break;

@@ -13,6 +13,9 @@ namespace sidelatch::structures {
 /// The root never moves.
 inline constexpr NodeRef kRoot = NodeRef::of(0, 0, 0);
 
+inline constexpr const char* kTornNode =
+    "its last writer died within a WRITE, and its entries are lost; only optimistic/copy-on-write survives that";
+
 /// A node that was read, if `outcome` is done. Absent if the tree has no such level.
 struct BTree::Found {
   Outcome outcome = Outcome::done;

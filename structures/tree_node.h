@@ -1,6 +1,6 @@
 // The layout of a B-tree node, as a view of its payload.
 //
-//   0 seal, 8 low, 16 high, 24 right, 32 count, 36 level, 38 flags, 40 generation, 48 keys, then values
+//   0 seal, 8 low, 16 high, 24 right, 32 count, 36 level, 38 flags, 40 generation, 44 absorbed, 48 keys, then values
 //
 // The keys are sorted. A leaf's values are the user's; an inner node's values are references to its children. Key i of
 // an inner node is the lowest key that child i may have, so key 0 is the node's own `low`. A node holds the keys from
@@ -31,11 +31,13 @@ struct NodeHeader {
   std::uint16_t level = 0;
   std::uint16_t flags = 0;
   std::uint32_t generation = 0;  // of the references to it
-  std::uint32_t unused = 0;
+  std::uint32_t absorbed = 0;    // the last WRITE took over the entries of this node (tag_of); 0: another WRITE
 
   static constexpr std::uint16_t kHasHigh = 1;
   static constexpr std::uint16_t kDead = 2;  // merged into its left neighbour, or about to be
-  static constexpr std::uint16_t kTorn = 4;  // its last writer died within a WRITE; its entries are a mixture
+  /// Its last writer died within a WRITE, and its entries are a mixture. Only `right`, `generation` and `absorbed` are
+  /// as they were found. Each is what it was either before or after that WRITE.
+  static constexpr std::uint16_t kTorn = 4;
 
   [[nodiscard]] bool has_high() const noexcept { return (flags & kHasHigh) != 0; }
   [[nodiscard]] bool dead() const noexcept { return (flags & kDead) != 0; }
@@ -46,6 +48,9 @@ struct NodeHeader {
   [[nodiscard]] bool is_leaf() const noexcept { return level == 0; }
 };
 static_assert(sizeof(NodeHeader) == 48);
+
+/// What NodeHeader::absorbed says of a node.
+[[nodiscard]] constexpr std::uint32_t tag_of(NodeRef node) noexcept { return static_cast<std::uint32_t>(node.bits); }
 
 /// The capacity of a node.
 struct NodeFormat {
@@ -106,11 +111,13 @@ class NodeView {
   const std::byte* bytes_;
 };
 
-/// A latched node, to be changed. finish() writes the header back and seals it.
+/// A latched node, to be changed. finish() writes the header back and seals it. It forgets what the node absorbed.
 class NodeEdit : public NodeView {
  public:
   NodeEdit(const NodeFormat& format, std::span<std::byte> payload) noexcept
-      : NodeView(format, payload), payload_(payload) {}
+      : NodeView(format, payload), payload_(payload) {
+    header.absorbed = 0;
+  }
 
   /// Makes the node an empty one of that level; fences, link and generation stay.
   void clear(std::uint16_t level) noexcept;

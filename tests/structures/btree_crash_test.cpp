@@ -1,6 +1,8 @@
 // Clients of the B-tree that die in the middle of any operation. The others continue and find a valid tree.
 #include "btree_fixture.h"
 
+#include "structures/tree_node.h"
+
 #include "tests/sync/victim.h"
 
 #include <sidelatch/sync/copy_on_write.h>
@@ -230,6 +232,11 @@ Task<void> put_keys(const BTree& tree, BTree::Worker& worker, std::uint64_t coun
   co_await worker.drain();
 }
 
+Task<Outcome> put_one(const BTree& tree, BTree::Worker& worker, std::uint64_t key) {
+  const Outcome outcome = co_await tree.put(worker, key, Word(key).bytes());
+  co_return outcome;
+}
+
 // A client died within the WRITE of a node, of which the first half was placed.
 TEST(BTreeCrash, ATornNodeIsNamedAndCostsNobodyItsQueuePairs) {
   const RwLatch latch;
@@ -268,6 +275,134 @@ TEST(BTreeCrash, ATornNodeIsNamedAndCostsNobodyItsQueuePairs) {
   }
   EXPECT_EQ(forest.run(forest.tree->put(heir, 0, value.bytes())), Outcome::done);
   EXPECT_FALSE(service.revoked(2));
+}
+
+// Nodes of a tree over a latch, in the memory of memory node 0.
+class NodeBytes {
+ public:
+  NodeBytes(Forest& forest, const Scheme& scheme)
+      : payload_bytes_(scheme.largest_payload(forest.tree->options().node_bytes, scheme.default_layout()) / 8 * 8),
+        layout_(scheme.shape(payload_bytes_, scheme.default_layout()), scheme.default_layout(),
+                forest.tree->options().nodes),
+        begin_(forest.regions[0].bytes().data() + BTree::bytes_needed(scheme, forest.tree->options()) -
+               layout_.total_bytes()) {}
+  [[nodiscard]] std::span<std::byte> payload(NodeRef ref) const {
+    return {begin_ + layout_.payload(ref.object()), payload_bytes_};
+  }
+  [[nodiscard]] NodeHeader header(NodeRef ref) const {
+    NodeHeader header;
+    std::memcpy(&header, payload(ref).data(), sizeof header);
+    return header;
+  }
+  void put_header(NodeRef ref, const NodeHeader& header) const {
+    std::memcpy(payload(ref).data(), &header, sizeof header);
+  }
+  void put_latch_word(NodeRef ref, std::uint64_t word) const {
+    std::memcpy(begin_ + layout_.latch(ref.object()), &word, sizeof word);
+  }
+
+ private:
+  std::uint64_t payload_bytes_;
+  Layout layout_;
+  std::byte* begin_;
+};
+
+Task<void> ask_for(const BTree& tree, BTree::Worker& worker, std::uint64_t key, std::vector<Outcome>& outcomes,
+                   int& errors) {
+  for (int call = 0; call < 4; ++call) {
+    try {
+      Word value(key);
+      std::array<std::uint64_t, 1> keys{};
+      Outcome outcome = Outcome::timed_out;
+      if (call == 0) {
+        outcome = co_await tree.get(worker, key, value.bytes());
+        EXPECT_EQ(value.number(), key);
+      } else if (call == 1) {
+        const BTree::Scanned scanned = co_await tree.scan(worker, key, keys, value.bytes());
+        outcome = scanned.outcome;
+        EXPECT_EQ(keys[0], key);
+      } else if (call == 2) {
+        outcome = co_await tree.put(worker, key, value.bytes());
+      } else {
+        outcome = co_await tree.remove(worker, key);
+      }
+      outcomes.push_back(outcome);
+    } catch (const StructureError&) {
+      ++errors;
+    }
+  }
+}
+
+Task<void> sweep_once(const BTree& tree, BTree::Worker& worker, std::uint16_t dead, bool& ended) {
+  (void)co_await tree.sweep(worker, dead);
+  ended = true;
+}
+
+// A client died while it merged two leaves, within the WRITE of the left one. The right one is dead already, and its
+// entries are nowhere else, unless the WRITE that was cut came after the merge's.
+TEST(BTreeCrash, WhatATornNodeHadNotYetTakenOverLivesOn) {
+  enum class Cut : std::uint8_t { before_the_header, behind_the_header, in_a_later_write };
+  const ExclusiveLatch latch;
+  for (const Cut cut : {Cut::before_the_header, Cut::behind_the_header, Cut::in_a_later_write}) {
+    for (const bool sweeps_first : {false, true}) {
+      SCOPED_TRACE(static_cast<int>(cut));
+      Forest forest(latch);
+      RevocationService service(*forest.nodes[0]);
+      BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
+      BTree::Worker& heir = forest.add_worker(leased(2, {&service}));
+      service.enlist(1, dead.session(0).qp());
+      service.enlist(2, heir.session(0).qp());
+      forest.run(put_keys(*forest.tree, dead, 100));
+      const NodeBytes nodes(forest, latch);
+      const NodeRef left = NodeRef::of(0, 1, 1);  // the first leaf
+      NodeHeader torn = nodes.header(left);
+      const NodeRef right = torn.right;
+      NodeHeader died = nodes.header(right);
+      const std::uint64_t key = died.low;
+      died.flags |= NodeHeader::kDead;
+      nodes.put_header(right, died);
+      seal(nodes.payload(right));
+      if (cut != Cut::before_the_header) {
+        torn.right = died.right;
+        torn.high = died.high;
+        torn.count += died.count;
+        torn.absorbed = cut == Cut::behind_the_header ? tag_of(right) : 0;
+        nodes.put_header(left, torn);
+      }
+      nodes.payload(left)[60] ^= std::byte{1};
+      nodes.put_latch_word(left, exclusive_word(1, 99));
+      bool swept = false;
+      std::vector<Outcome> outcomes;
+      int errors = 0;
+      if (sweeps_first) {
+        forest.spawn(sweep_once(*forest.tree, heir, 1, swept));
+        forest.world.reactor().run_for(from_ns(1e8));
+      }
+      forest.spawn(ask_for(*forest.tree, heir, key, outcomes, errors));
+      forest.world.reactor().run_for(from_ns(1e8));
+      if (!sweeps_first) {
+        forest.spawn(sweep_once(*forest.tree, heir, 1, swept));
+        forest.world.reactor().run_for(from_ns(1e8));
+      }
+      EXPECT_TRUE(swept);
+      if (cut == Cut::in_a_later_write) {
+        EXPECT_EQ(errors, 4);
+      } else {
+        EXPECT_EQ(errors, 0);
+        EXPECT_EQ(outcomes, std::vector<Outcome>(4, Outcome::done));
+        EXPECT_FALSE(nodes.header(right).dead());
+      }
+      EXPECT_THROW((void)forest.run(put_one(*forest.tree, heir, 0)), StructureError);
+      EXPECT_EQ(forest.run(put_one(*forest.tree, heir, 99)), Outcome::done);
+      EXPECT_THAT(forest.run(forest.tree->check(heir)).problems,
+                  ElementsAre(HasSubstr("node 1 of memory node 0 is torn")));
+      EXPECT_FALSE(service.revoked(2));
+      if (::testing::Test::HasFailure()) {
+        forest.world.reactor().destroy_spawned();
+        return;
+      }
+    }
+  }
 }
 
 TEST(BTreeCrash, CopyOnWrite) { kill_at_many_moments(CopyOnWrite(), {.node_bytes = 640, .first_kill_us = 900}); }

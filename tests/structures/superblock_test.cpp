@@ -85,9 +85,9 @@ TEST(Superblock, OpeningAsSomethingElseNamesBothSides) {
   const CopyOnWrite other;
   HashTableOptions options = table_options();
   const auto there = HasSubstr(
-      "holds a hash table of format 1 over optimistic/crc64, layout padded, memory node 0 of 1, "
+      "holds a hash table of format 2 over optimistic/crc64, layout padded, memory node 0 of 1, "
       "with value_bytes 40, capacity 40, entries_per_bucket 2");
-  EXPECT_THAT(memory.as(other, options), AllOf(there, HasSubstr("opened as a hash table of format 1 over "
+  EXPECT_THAT(memory.as(other, options), AllOf(there, HasSubstr("opened as a hash table of format 2 over "
                                                                 "optimistic/copy-on-write")));
   options.value_bytes = 48;
   EXPECT_THAT(memory.as(same, options), AllOf(there, HasSubstr("with value_bytes 48, capacity 40")));
@@ -103,7 +103,7 @@ TEST(Superblock, OpeningAsSomethingElseNamesBothSides) {
   options = table_options();
   options.layout = LayoutKind::interleaved;
   EXPECT_THAT(memory.as(same, options), AllOf(there, HasSubstr("layout interleaved")));
-  EXPECT_THAT(memory.as_tree(), AllOf(there, HasSubstr("opened as a B-tree of format 1")));
+  EXPECT_THAT(memory.as_tree(), AllOf(there, HasSubstr("opened as a B-tree of format 2")));
 }
 
 TEST(Superblock, MemoryOfAnotherProgramIsRefused) {
@@ -119,7 +119,7 @@ TEST(Superblock, MemoryOfAnotherProgramIsRefused) {
     text = error.what();
   }
   EXPECT_THAT(text, AllOf(HasSubstr("0x5a5a5a5a5a5a5a5a"), HasSubstr("which is no superblock"),
-                          HasSubstr("opened as a B-tree of format 1 over optimistic/farm")));
+                          HasSubstr("opened as a B-tree of format 2 over optimistic/farm")));
 }
 
 // Older structures and other programs may begin with a zero, for example a free latch.

@@ -195,6 +195,7 @@ class BTree {
   [[nodiscard]] fabric::Task<void> collapse_root(Worker& worker, Latched& root) const;
   [[nodiscard]] fabric::Task<void> end_merge(Worker& worker, NodeRef dead, std::uint16_t level,
                                              std::uint64_t low) const;
+  [[nodiscard]] fabric::Task<void> revive(Worker& worker, Latched& parent, Latched& dead) const;
   [[nodiscard]] fabric::Task<bool> has_left_its_level(Worker& worker, NodeRef ref, std::uint64_t low) const;
   static void note_merge(Worker& worker, bool written);
   [[nodiscard]] fabric::Task<void> absorb(Worker& worker, Latched& parent, std::size_t index, Latched& left,

@@ -33,7 +33,7 @@ inline constexpr std::uint64_t kSuperblockBytes = 4096;
 
 struct Superblock {
   static constexpr std::uint32_t kMagic = 0x54414c53;  ///< "SLAT"
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
   static constexpr std::size_t kParameters = 6;
   static constexpr std::size_t kNameBytes = 48;
 
@@ -58,7 +58,7 @@ struct Superblock {
   /// Call it when all else is set.
   void seal();
   [[nodiscard]] bool is_sealed() const;
-  /// "a B-tree of format 1 over optimistic/farm, layout padded, memory node 0 of 1, with node_bytes 512, ..."
+  /// "a B-tree of format 2 over optimistic/farm, layout padded, memory node 0 of 1, with node_bytes 512, ..."
   [[nodiscard]] std::string describe() const;
 };
 static_assert(sizeof(Superblock) <= kSuperblockBytes && sizeof(Superblock) % 8 == 0);
