@@ -315,6 +315,9 @@ Task<Outcome> HashTable::unlink(Writer& writer, Search search) const {
     throw_damaged(search.predecessor, "was changed by a client that does not hold its home bucket's latch");
   }
   co_await pools_[writer.home.memory_node].mark(*writer.client, number);  // may throw: before the payload changes
+  if (writer.session().options().owner != 0) {
+    co_await writer.session().qp().drain();  // the mark must be there before the bucket leaves its chain
+  }
   header.next = search.next.next;
   header.next_generation = search.next.generation;
   BucketFormat::put_header(header, predecessor.payload());

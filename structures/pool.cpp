@@ -158,17 +158,14 @@ Task<Pool::Taken> Pool::take(Client& client, std::uint64_t most) const {
   put(control, guard.payload());
   co_await guard.commit();
   if (taken.outcome == Outcome::done) {
-    if (linked && client.session(memory_node_).options().owner != 0) {
-      // The mark takes the link's place, and WRITEs may be placed in any order. If this client died between the two,
-      // the old control record would need the link.
-      co_await client.session(memory_node_).qp().drain();
-    }
     co_await put_marks(client, word, taken);
   }
   co_return taken;
 }
 
-// After the commit: the mark must not take the place of a link that is still needed.
+// After the commit, and fenced: WRITEs may be placed in any order, but a mark must not be there before the control
+// record. If this client died between the two, the pool would hand out again what a sweep finds, or need the link whose
+// place the mark has taken. The fence waits for the commit's unlatch, which is behind the control record (rules 5, 6).
 Task<void> Pool::put_marks(Client& client, const RingBuffer& word, Taken taken) const {
   Session& session = client.session(memory_node_);
   const std::uint64_t mark = mark_of(session.options().owner);
@@ -179,7 +176,7 @@ Task<void> Pool::put_marks(Client& client, const RingBuffer& word, Taken taken) 
   for (std::uint64_t i = 0; i < taken.count; ++i) {
     std::memcpy(from.data + i * kLinkBytes, &mark, kLinkBytes);
   }
-  co_await session.qp().enqueue(write(from, links_.subspan(taken.object * kLinkBytes, from.length)));
+  co_await session.qp().enqueue(write(from, links_.subspan(taken.object * kLinkBytes, from.length)).with_fence());
 }
 
 Task<void> Pool::mark(Client& client, std::uint64_t object) const {
