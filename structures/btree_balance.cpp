@@ -67,33 +67,53 @@ bool BTree::has_in_hand(const Worker& worker, std::size_t wanted, std::uint64_t 
   return count_all(worker.spares_) >= wanted && (!worker.spares_[place].empty() || worker.seen_full_[place]);
 }
 
+// Takes up to `most` objects from a pool. Done, full or timed_out.
+Task<Outcome> BTree::take_spares(Worker& worker, std::size_t memory_node, std::size_t most) const {
+  const Pool::Taken taken = co_await pools_[memory_node].take(worker, most);
+  if (taken.outcome == Outcome::timed_out) {
+    co_return taken.outcome;
+  }
+  worker.seen_full_[memory_node] = taken.outcome == Outcome::full;
+  std::vector<std::uint64_t> objects;
+  for (std::uint64_t object = taken.count; object > 0; --object) {
+    objects.push_back(taken.object + object - 1);
+  }
+  std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
+  spares.insert(spares.begin(), objects.begin(), objects.end());  // the last one is used first
+  co_return taken.outcome;
+}
+
 // Takes objects from the pools until the worker has `wanted` spares, or no pool has more.
 Task<Outcome> BTree::stock(Worker& worker, std::size_t wanted, std::uint64_t low) const {
   const std::size_t nodes = memory_nodes();
   const std::size_t first = place_for(worker, low);
-  std::size_t all = count_all(worker.spares_);
-  for (std::size_t i = 0; i < nodes; ++i) {
-    std::vector<std::uint64_t>& spares = worker.spares_[(first + i) % nodes];
-    while (i == 0 ? spares.empty() || all < wanted : all < wanted) {
-      const Pool::Taken taken = co_await pools_[(first + i) % nodes].take(worker, kChunk);
-      if (taken.outcome == Outcome::timed_out) {
-        co_return taken.outcome;
+  for (bool has_swept = false;; has_swept = true) {
+    for (std::size_t i = 0; i < nodes; ++i) {
+      const std::size_t memory_node = (first + i) % nodes;
+      const auto lacks = [&] {
+        return count_all(worker.spares_) < wanted || (i == 0 && worker.spares_[memory_node].empty());
+      };
+      while (lacks()) {
+        const Outcome outcome = co_await take_spares(worker, memory_node, kChunk);
+        if (outcome == Outcome::timed_out) {
+          co_return outcome;
+        }
+        if (outcome == Outcome::full) {
+          break;
+        }
       }
-      worker.seen_full_[(first + i) % nodes] = taken.outcome == Outcome::full;
-      if (taken.outcome == Outcome::full) {
-        break;
-      }
-      for (std::uint64_t object = taken.count; object > 0; --object) {
-        spares.push_back(taken.object + object - 1);
-      }
-      all += taken.count;
+    }
+    if (count_all(worker.spares_) >= wanted) {
+      co_return Outcome::done;
+    }
+    if (has_swept || worker.session(0).options().owner == 0) {
+      co_return Outcome::full;
+    }
+    const Swept swept = co_await sweep_all_dead(worker);
+    if (!swept.complete && count_all(worker.spares_) < wanted) {
+      co_return Outcome::timed_out;
     }
   }
-  if (all < wanted && worker.session(0).options().owner != 0) {
-    (void)co_await sweep_all_dead(worker);
-    all = count_all(worker.spares_);
-  }
-  co_return all >= wanted ? Outcome::done : Outcome::full;
 }
 
 // Latches a spare node and gives it a new generation. The placement decides its memory node; another one is used if
@@ -150,20 +170,37 @@ Task<void> BTree::free_node(Worker& worker, NodeRef ref) const {
   }
 }
 
-Task<void> BTree::retire(Worker& worker) const {
+// Gives back all but `kept` spare nodes of each memory node. Timed out: the rest stays with the worker.
+Task<Outcome> BTree::give_back_spares(Worker& worker, std::size_t kept) const {
   for (std::size_t memory_node = 0; memory_node < worker.spares_.size(); ++memory_node) {
     std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
-    while (!spares.empty()) {
+    while (spares.size() > kept) {
       const std::uint64_t object = spares.back();
       spares.pop_back();
       const Outcome outcome = co_await pools_[memory_node].give_back(worker, object);
       if (outcome != Outcome::done) {
         spares.push_back(object);
-        co_return;  // the spares stay with the worker
+        co_return outcome;
       }
     }
   }
-  co_await worker.drain();
+  co_return Outcome::done;
+}
+
+Task<void> BTree::retire(Worker& worker) const {
+  const Outcome outcome = co_await give_back_spares(worker, 0);
+  if (outcome == Outcome::done) {
+    co_await worker.drain();
+  }
+}
+
+// Gives back what a bulk load has taken and not used.
+Task<void> BTree::give_back_surplus(Worker& worker) const {
+  try {
+    (void)co_await give_back_spares(worker, kMostSpares);
+  } catch (const LatchError&) {      // they stay with the worker
+  } catch (const StructureError&) {  // who needs the pool is told
+  }
 }
 
 // Splits a full node and ends its latch. Afterwards there is more room for the key, or the caller must try again.

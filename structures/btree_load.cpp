@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <functional>
+#include <utility>
+#include <vector>
 
 namespace sidelatch::structures {
 
@@ -33,15 +36,173 @@ void append(NodeEdit& node, const Entries& entries, std::size_t first, std::size
 
 }  // namespace
 
-Task<BTree::Latched> BTree::stocked_node(Worker& worker, std::uint64_t low) const {
-  if (!has_in_hand(worker, 1, low)) {
-    const Outcome outcome = co_await stock(worker, 1, low);
-    if (outcome != Outcome::done) {
-      co_return Latched(outcome);
+// The nodes of a load, level by level, without the root.
+struct BTree::Load {
+  Entries entries{};                                 // of the leaves, then of the level above the last one made
+  std::vector<std::vector<std::uint64_t>> lows{};    // of each level's nodes
+  std::vector<NodeRef> children{};                   // the last level made
+  std::vector<NodeRef> made{};                       // all nodes made
+};
+
+// Latches the root of a tree without entries.
+Task<BTree::Latched> BTree::latch_empty_root(Worker& worker) const {
+  Latched root = co_await latch_node(worker, kRoot);
+  if (!root) {
+    co_return root;
+  }
+  const NodeHeader header = NodeView(*format_, root.guard.payload()).header;
+  if (header.torn() || header.level != 0 || header.count != 0) {
+    co_await leave(root.guard);
+    if (header.torn()) {
+      throw_damaged(kRoot, kTornNode);
+    }
+    throw std::invalid_argument("a bulk load into a tree that is not empty: use put()");
+  }
+  co_return root;
+}
+
+// Takes all nodes that the load needs, each where it is to lie if there is room. No latch is held meanwhile: a sweep may
+// have to wait for a dead client's lease, and reads the root.
+Task<Outcome> BTree::stock_for(Worker& worker, const Load& load) const {
+  std::size_t all = 0;
+  std::vector<std::size_t> wanted(memory_nodes());
+  const std::size_t turn = worker.turn_;
+  for (const std::vector<std::uint64_t>& level : load.lows) {
+    for (const std::uint64_t low : level) {
+      ++wanted[place_for(worker, low)];
+      ++worker.turn_;
+      ++all;
     }
   }
-  Latched node = co_await new_node(worker, low);
-  co_return node;
+  worker.turn_ = turn;
+  for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
+    Outcome outcome = Outcome::done;
+    while (outcome == Outcome::done && worker.spares_[memory_node].size() < wanted[memory_node]) {
+      outcome = co_await take_spares(worker, memory_node, wanted[memory_node] - worker.spares_[memory_node].size());
+    }
+    if (outcome == Outcome::timed_out) {
+      co_return outcome;
+    }
+  }
+  if (all > 0) {
+    const Outcome outcome = co_await stock(worker, all, 0);
+    if (outcome != Outcome::done) {
+      co_return outcome;
+    }
+  }
+  // Some may be latched by dead clients.
+  for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
+    for (std::size_t i = 0; i < worker.spares_[memory_node].size(); ++i) {
+      const NodeRef ref = NodeRef::of(memory_node, worker.spares_[memory_node][i], 0);
+      const bool held = co_await is_held(worker, ref);
+      if (held) {
+        const Outcome outcome = co_await give_way(worker, ref);
+        if (outcome != Outcome::done) {
+          co_return outcome;
+        }
+      }
+    }
+  }
+  co_return Outcome::done;
+}
+
+// Writes all nodes but the root; when this returns, all clients see them.
+Task<Outcome> BTree::make_levels(Worker& worker, Load& load) const {
+  std::uint16_t level = 0;
+  for (const std::vector<std::uint64_t>& lows : load.lows) {
+    const std::size_t nodes = lows.size();
+    const std::size_t count = load.entries.keys.size();
+    std::vector<NodeRef> made;
+    Latched next;
+    for (std::size_t i = 0; i < nodes; ++i) {
+      Latched node = std::move(next);
+      if (i == 0) {
+        node = co_await new_node(worker, 0);
+        if (!node) {
+          co_return node.outcome;
+        }
+        load.made.push_back(node.ref);
+      }
+      NodeEdit edit(*format_, node.guard.payload());
+      edit.clear(level);
+      edit.header.low = lows[i];
+      append(edit, load.entries, count * i / nodes, count * (i + 1) / nodes - count * i / nodes);
+      if (i + 1 < nodes) {
+        next = co_await new_node(worker, lows[i + 1]);
+        if (!next) {
+          co_await leave(node.guard);
+          co_return next.outcome;
+        }
+        load.made.push_back(next.ref);
+        edit.set_high(lows[i + 1]);
+        edit.header.right = next.ref;
+      }
+      edit.finish();
+      co_await node.guard.commit();
+      made.push_back(node.ref);
+    }
+    load.children = std::move(made);
+    load.entries = {lows, std::as_bytes(std::span(load.children)), sizeof(NodeRef)};
+    ++level;
+  }
+  co_await worker.drain();
+  co_return Outcome::done;
+}
+
+// Unless this is done, or a connection fails while the root is written, nothing leads to the nodes that were made.
+Task<Outcome> BTree::load_under(Worker& worker, Latched& root, Load& load) const {
+  std::exception_ptr error;
+  Outcome outcome = Outcome::timed_out;
+  try {
+    outcome = co_await make_levels(worker, load);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (outcome == Outcome::done) {
+    NodeEdit top(*format_, root.guard.payload());
+    top.clear(static_cast<std::uint16_t>(load.lows.size()));
+    append(top, load.entries, 0, load.entries.keys.size());
+    top.finish();
+    const bool written = co_await write(worker, root);
+    if (written) {
+      co_return Outcome::done;
+    }
+    error = std::make_exception_ptr(
+        LatchError(LatchError::Kind::lease_expired,
+                   "the root's lease ended during the bulk load: the tree is empty; load without lease"));
+  }
+  for (const NodeRef ref : load.made) {
+    worker.spares_[ref.memory_node()].push_back(ref.object());
+  }
+  try {
+    co_await leave(root.guard);
+  } catch (...) {
+    error = error ? error : std::current_exception();
+  }
+  if (error) {
+    std::rethrow_exception(error);
+  }
+  co_return outcome;
+}
+
+Task<Outcome> BTree::try_load(Worker& worker, Load& load) const {
+  // First to see that it is empty. If its last holder died in the middle of a load, it is known from now on whose nodes
+  // a sweep may bring back.
+  Latched root = co_await latch_empty_root(worker);
+  if (!root) {
+    co_return root.outcome;
+  }
+  co_await leave(root.guard);
+  const Outcome stocked = co_await stock_for(worker, load);
+  if (stocked != Outcome::done) {
+    co_return stocked;
+  }
+  root = co_await latch_empty_root(worker);
+  if (!root) {
+    co_return root.outcome;
+  }
+  const Outcome outcome = co_await load_under(worker, root, load);
+  co_return outcome;
 }
 
 Task<Outcome> BTree::bulk_load(Worker& worker, std::span<const std::uint64_t> keys, std::span<const std::byte> values,
@@ -61,77 +222,37 @@ Task<Outcome> BTree::bulk_load(Worker& worker, std::span<const std::uint64_t> ke
   if (!is_open(worker)) [[unlikely]] {
     co_await open(worker);
   }
-  Latched root = co_await latch_node(worker, kRoot);
-  if (!root) {
-    co_return root.outcome;
-  }
-  NodeEdit top(*format_, root.guard.payload());
-  if (top.header.level != 0 || top.header.count != 0) {
-    co_await leave(root.guard);
-    throw std::invalid_argument("a bulk load into a tree that is not empty: use put()");
-  }
-  std::vector<NodeRef> made;
-  std::vector<std::uint64_t> lows;
-  std::vector<NodeRef> children;
-  Entries entries{keys, values, options_.value_bytes};
-  std::uint16_t level = 0;
-  Outcome outcome = Outcome::done;
-  for (; entries.keys.size() > format_->capacity(level) && outcome == Outcome::done; ++level) {
-    const std::uint32_t capacity = format_->capacity(level);
-    const auto per_node = static_cast<std::size_t>(std::max(2.0, std::floor(capacity * fill)));
+  Load load{.entries = {keys, values, options_.value_bytes}};
+  std::size_t count = keys.size();
+  std::span<const std::uint64_t> below = keys;
+  for (std::uint16_t level = 0; count > format_->capacity(level); ++level) {
+    const auto per_node = static_cast<std::size_t>(std::max(2.0, std::floor(format_->capacity(level) * fill)));
     // Spread evenly, so that the last node is not nearly empty.
-    const std::size_t count = entries.keys.size();
     const std::size_t nodes = (count + per_node - 1) / per_node;
-    std::vector<std::uint64_t> new_lows;
-    std::vector<NodeRef> new_children;
-    Latched node = co_await stocked_node(worker, 0);
-    outcome = node.outcome;
-    for (std::size_t i = 0; i < nodes && outcome == Outcome::done; ++i) {
-      const std::size_t first = count * i / nodes;
-      const std::size_t end = count * (i + 1) / nodes;
-      const std::uint64_t low = i == 0 ? 0 : entries.keys[first];
-      made.push_back(node.ref);
-      new_lows.push_back(low);
-      new_children.push_back(node.ref);
-      NodeEdit edit(*format_, node.guard.payload());
-      edit.clear(level);
-      edit.header.low = low;
-      append(edit, entries, first, end - first);
-      Latched next;
-      if (i + 1 < nodes) {
-        next = co_await stocked_node(worker, entries.keys[end]);
-        outcome = next.outcome;
-        edit.set_high(entries.keys[end]);
-        edit.header.right = next.ref;
-      }
-      edit.finish();
-      co_await node.guard.commit();
-      node = std::move(next);
+    std::vector<std::uint64_t> lows(nodes);
+    for (std::size_t i = 1; i < nodes; ++i) {
+      lows[i] = below[count * i / nodes];
     }
-    lows = std::move(new_lows);
-    children = std::move(new_children);
-    entries = {lows, std::as_bytes(std::span(children)), sizeof(NodeRef)};
+    load.lows.push_back(std::move(lows));
+    below = load.lows.back();
+    count = nodes;
   }
-  co_await worker.drain();
-  if (outcome != Outcome::done) {
-    co_await leave(root.guard);
-    for (const NodeRef ref : made) {
-      co_await free_node(worker, ref);
-    }
-    co_return outcome;
+  std::exception_ptr error;
+  Outcome outcome = Outcome::timed_out;
+  try {
+    outcome = co_await try_load(worker, load);
+  } catch (...) {
+    error = std::current_exception();
   }
-  top.clear(level);
-  append(top, entries, 0, entries.keys.size());
-  top.finish();
-  const bool written = co_await write(worker, root);
-  if (!written) {
-    for (const NodeRef ref : made) {
-      co_await free_node(worker, ref);
-    }
-    throw LatchError(LatchError::Kind::lease_expired,
-                     "the root's lease ended during the bulk load: the tree is empty; load without lease");
+  try {
+    co_await give_back_surplus(worker);
+  } catch (...) {
+    error = error ? error : std::current_exception();
   }
-  co_return Outcome::done;
+  if (error) {
+    std::rethrow_exception(error);
+  }
+  co_return outcome;
 }
 
 }  // namespace sidelatch::structures

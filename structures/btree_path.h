@@ -48,6 +48,12 @@ struct BTree::Latched {
   [[nodiscard]] explicit operator bool() const noexcept { return outcome == Outcome::done; }
 };
 
+/// What a sweep has done.
+struct BTree::Swept {
+  std::uint64_t count = 0;
+  bool complete = true;  // false: of some nodes nobody knows, since the deadline passed
+};
+
 /// Whether the node at `ref` is the one that was meant, alive and whole.
 [[nodiscard]] inline bool is_meant(NodeRef ref, const NodeHeader& node) noexcept {
   return !node.dead() && !node.torn() && node.generation == ref.generation();

@@ -297,6 +297,11 @@ class NodeBytes {
   void put_header(NodeRef ref, const NodeHeader& header) const {
     std::memcpy(payload(ref).data(), &header, sizeof header);
   }
+  [[nodiscard]] std::uint64_t latch_word(NodeRef ref) const {
+    std::uint64_t word = 0;
+    std::memcpy(&word, begin_ + layout_.latch(ref.object()), sizeof word);
+    return word;
+  }
   void put_latch_word(NodeRef ref, std::uint64_t word) const {
     std::memcpy(begin_ + layout_.latch(ref.object()), &word, sizeof word);
   }
@@ -403,6 +408,103 @@ TEST(BTreeCrash, WhatATornNodeHadNotYetTakenOverLivesOn) {
       }
     }
   }
+}
+
+struct LoadOfKeys {
+  std::vector<std::uint64_t> keys{};
+  std::vector<std::byte> values{};
+  std::optional<Outcome> outcome{};
+
+  explicit LoadOfKeys(std::uint64_t count) : values(count * 8) {
+    for (std::uint64_t key = 0; key < count; ++key) {
+      keys.push_back(key);
+    }
+  }
+};
+
+Task<void> load_keys(const BTree& tree, BTree::Worker& worker, LoadOfKeys& load) {
+  const Outcome outcome = co_await tree.bulk_load(worker, load.keys, load.values);
+  load.outcome = outcome;
+}
+
+// A client died in the middle of a bulk load, with the root latched and most nodes in hand: the next one needs them.
+void load_after_deaths(const Scheme& scheme, std::uint64_t node_bytes) {
+  int loads = 0;
+  std::uint64_t lost = 0;
+  for (int i = 0; i < 60; ++i) {
+    SCOPED_TRACE(i);
+    Forest forest(scheme, {.node_bytes = node_bytes, .nodes = 18});
+    RevocationService service(*forest.nodes[0]);
+    BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
+    BTree::Worker& heir = forest.add_worker(leased(2, {&service}));
+    service.enlist(1, dead.session(0).qp());
+    service.enlist(2, heir.session(0).qp());
+    LoadOfKeys first(forest.tree->leaf_capacity() * 10);
+    LoadOfKeys second = first;
+    {
+      Victim victim(load_keys(*forest.tree, dead, first));
+      forest.world.reactor().run_for(from_ns(15e3 + 931.0 * i));
+      victim.kill(forest.world.reactor());
+    }
+    forest.world.reactor().run_for(from_ns(10'000));
+    const NodeBytes nodes(forest, scheme);
+    if (first.outcome || nodes.latch_word(NodeRef::of(0, 0, 0)) == kFree) {
+      continue;  // nobody can know of this death
+    }
+    ++loads;
+    forest.spawn(load_keys(*forest.tree, heir, second));
+    forest.world.reactor().run_for(from_ns(1e8));
+    ASSERT_EQ(second.outcome, Outcome::done);
+    forest.run(forest.tree->retire(heir));
+    const BTreeReport report = forest.run(forest.tree->check(heir));
+    ASSERT_THAT(report.problems, IsEmpty());
+    ASSERT_EQ(report.entries, second.keys.size());
+    lost += report.unlinked_nodes;
+    EXPECT_FALSE(service.revoked(2));
+  }
+  EXPECT_GT(loads, 10);
+  EXPECT_EQ(lost, 0U);
+}
+
+TEST(BTreeCrash, ABulkLoadHasTheNodesOfOneThatDied) { load_after_deaths(ExclusiveLatch(), 320); }
+TEST(BTreeCrash, ABulkLoadHasTheNodesOfOneThatDiedOverCopyOnWrite) { load_after_deaths(CopyOnWrite(), 640); }
+
+TEST(BTreeLease, ThatIsTooShortForABulkLoadCostsNoNodes) {
+  const ExclusiveLatch latch;
+  Forest forest(latch, small_nodes(200));
+  RevocationService service(*forest.nodes[0]);
+  BTree::Worker& worker = forest.add_worker(leased(1, {&service}));
+  service.enlist(1, worker.session(0).qp());
+  LoadOfKeys load(1500);
+  EXPECT_THROW(forest.run(load_keys(*forest.tree, worker, load)), LatchError);
+  LoadOfKeys little(100);
+  forest.run(load_keys(*forest.tree, worker, little));
+  EXPECT_EQ(little.outcome, Outcome::done);
+  forest.run(forest.tree->retire(worker));
+  const BTreeReport report = forest.run(forest.tree->check(worker));
+  EXPECT_THAT(report.problems, IsEmpty());
+  EXPECT_EQ(report.entries, 100U);
+  EXPECT_EQ(report.unlinked_nodes, 0U);
+}
+
+TEST(BTreeCrash, ABulkLoadIntoATreeWhoseRootIsTornSaysSo) {
+  const ExclusiveLatch latch;
+  Forest forest(latch);
+  RevocationService service(*forest.nodes[0]);
+  BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
+  BTree::Worker& heir = forest.add_worker(leased(2, {&service}));
+  service.enlist(1, dead.session(0).qp());
+  service.enlist(2, heir.session(0).qp());
+  forest.run(put_keys(*forest.tree, dead, 5));
+  const NodeBytes nodes(forest, latch);
+  const NodeRef root = NodeRef::of(0, 0, 0);
+  nodes.payload(root)[60] ^= std::byte{1};
+  nodes.put_latch_word(root, exclusive_word(1, 99));
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    LoadOfKeys load(100);
+    EXPECT_THROW(forest.run(load_keys(*forest.tree, heir, load)), StructureError);
+  }
+  EXPECT_THROW((void)forest.run(put_one(*forest.tree, heir, 0)), StructureError);
 }
 
 TEST(BTreeCrash, CopyOnWrite) { kill_at_many_moments(CopyOnWrite(), {.node_bytes = 640, .first_kill_us = 900}); }

@@ -136,15 +136,19 @@ class BTree {
 
   /// Fills an empty tree that nobody else uses meanwhile. `keys` ascend, `values` has one value for each; leaves and
   /// inner nodes are filled to the share `fill` of their capacity (0.5 to 1). done, full or timed_out; after the latter
-  /// two the tree is still empty. Throws std::invalid_argument if the tree is not empty or the keys do not ascend.
+  /// two, and after a LatchError, the tree is still empty. Throws std::invalid_argument if the tree is not empty or the
+  /// keys do not ascend. The root is latched until all nodes are written, so a lease must be longer than that.
   [[nodiscard]] fabric::Task<Outcome> bulk_load(Worker& worker, std::span<const std::uint64_t> keys,
                                                 std::span<const std::byte> values, double fill = 0.9) const;
-  /// Walks a whole tree that nobody changes meanwhile. The report lists the problems, 100 at most.
+  /// Walks a whole tree that nobody else uses meanwhile; nor may others have requests under way (Client::drain). The
+  /// report lists the problems, 100 at most. A latch that stays held is one, unless it is an owner's and the worker has
+  /// leases: it takes such a latch over.
   [[nodiscard]] fabric::Task<BTreeReport> check(Worker& worker) const;
   /// Gives back the worker's spare nodes.
   [[nodiscard]] fabric::Task<void> retire(Worker& worker) const;
   /// Brings back the nodes that a client with that owner id had taken and not linked when it died, and returns how many
-  /// they were. Others may use the tree meanwhile. Revokes the owner first: name only a client that is dead. All
+  /// they were. Not those of which a deadline or a torn node hides whether they are linked. Others may use the tree
+  /// meanwhile. Revokes the owner first: name only a client that is dead. All
   /// workers of the tree must have owner ids. A worker that finds no free node does it by itself for owners that it has
   /// revoked. Throws LatchError::takeover_refused for a worker without revokers, std::invalid_argument for one without
   /// owner id.
@@ -153,6 +157,8 @@ class BTree {
  private:
   struct Found;
   struct Latched;
+  struct Swept;
+  enum class Linked : std::uint8_t { no, yes, unknown };
   [[nodiscard]] fabric::Task<void> open(Worker& worker) const;
   [[nodiscard]] bool is_open(const Client& client) const noexcept { return client.has_opened(number_); }
   enum class Change : std::uint8_t { insert, put, update, remove };
@@ -183,7 +189,6 @@ class BTree {
   };
   [[nodiscard]] fabric::Task<SplitPoint> split_point(Worker& worker, Latched& full, std::size_t at) const;
   [[nodiscard]] fabric::Task<NodeRef> held_spare(Worker& worker) const;
-  [[nodiscard]] fabric::Task<Latched> stocked_node(Worker& worker, std::uint64_t low) const;
   [[nodiscard]] fabric::Task<Outcome> split(Worker& worker, Latched& full, std::size_t kept) const;
   [[nodiscard]] fabric::Task<Outcome> split_root(Worker& worker, Latched& root, std::size_t half) const;
   [[nodiscard]] fabric::Task<Outcome> add_separator(Worker& worker, std::uint16_t level, std::uint64_t key,
@@ -205,11 +210,23 @@ class BTree {
   [[nodiscard]] std::size_t place_for(const Worker& worker, std::uint64_t low) const;
   [[nodiscard]] bool has_in_hand(const Worker& worker, std::size_t wanted, std::uint64_t low) const;
   [[nodiscard]] fabric::Task<Outcome> stock(Worker& worker, std::size_t wanted, std::uint64_t low) const;
-  [[nodiscard]] fabric::Task<bool> is_linked(Worker& worker, NodeRef ref) const;
-  [[nodiscard]] fabric::Task<std::uint64_t> sweep_all_dead(Worker& worker) const;
+  [[nodiscard]] fabric::Task<Outcome> take_spares(Worker& worker, std::size_t memory_node, std::size_t most) const;
+  [[nodiscard]] fabric::Task<Outcome> give_back_spares(Worker& worker, std::size_t kept) const;
+  [[nodiscard]] fabric::Task<void> give_back_surplus(Worker& worker) const;
+  [[nodiscard]] fabric::Task<Linked> is_linked(Worker& worker, NodeRef ref) const;
+  [[nodiscard]] fabric::Task<Swept> sweep_owner(Worker& worker, std::uint16_t dead_owner) const;
+  [[nodiscard]] fabric::Task<Swept> sweep_all_dead(Worker& worker) const;
   [[nodiscard]] fabric::Task<void> free_node(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<bool> write(Worker& worker, Latched& node) const;
   [[nodiscard]] fabric::Task<bool> write_both(Worker& worker, Latched& first, Latched& second) const;
+
+  // btree_load.cpp: bulk loads.
+  struct Load;
+  [[nodiscard]] fabric::Task<Latched> latch_empty_root(Worker& worker) const;
+  [[nodiscard]] fabric::Task<Outcome> stock_for(Worker& worker, const Load& load) const;
+  [[nodiscard]] fabric::Task<Outcome> make_levels(Worker& worker, Load& load) const;
+  [[nodiscard]] fabric::Task<Outcome> load_under(Worker& worker, Latched& root, Load& load) const;
+  [[nodiscard]] fabric::Task<Outcome> try_load(Worker& worker, Load& load) const;
 
   [[nodiscard]] fabric::Task<Outcome> change(Worker& worker, std::uint64_t key, std::span<const std::byte> value,
                                              Change what) const;
