@@ -1,6 +1,8 @@
 // Walks a whole B-tree, level by level, and looks for damage that no sequence of operations causes.
 #include "btree_path.h"
 
+#include <sidelatch/sync/latch_word.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -77,6 +79,10 @@ Task<bool> BTree::has_left_its_level(Worker& worker, NodeRef ref, std::uint64_t 
   if (!exists) {
     co_return false;
   }
+  const std::uint64_t held = co_await stays_latched(*scheme_, session(worker, ref), object(ref));
+  if (held != 0) {
+    co_return false;
+  }
   ReadGuard guard = co_await read_node(worker, ref);
   if (!guard) {
     co_return false;
@@ -98,7 +104,7 @@ Task<BTreeReport> BTree::check(Worker& worker) const {
     Separators children;
     Separators seen;
     std::uint64_t low = 0;
-    bool cut = false;  // the walk along the level met a torn node
+    bool cut = false;  // the walk along the level met a node that it could not read
     NodeRef next_level{};
     for (NodeRef ref = leftmost; ref;) {
       if (ref.memory_node() >= memory_nodes() || ref.object() >= options_.nodes) {
@@ -109,9 +115,17 @@ Task<BTreeReport> BTree::check(Worker& worker) const {
         walk.problem(place(ref) + " is linked twice");
         break;
       }
+      const std::uint64_t held = co_await stays_latched(*scheme_, session(worker, ref), object(ref));
+      if (held != 0) {  // a reader would wait for it
+        walk.problem(fmt::format("{} stays latched: its latch word is {:#x}. Not checked: its level from there on",
+                                 place(ref), held));
+        cut = true;
+        break;
+      }
       ReadGuard guard = co_await read_node(worker, ref);
       if (!guard) {
-        walk.problem(place(ref) + " stays latched");
+        walk.problem(place(ref) + " cannot be read before the deadline");
+        cut = true;
         break;
       }
       const NodeView node(*format_, guard.payload());
@@ -174,8 +188,14 @@ Task<BTreeReport> BTree::check(Worker& worker) const {
     }
   }
   for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
-    const Pool::Contents pool = co_await pools_[memory_node].contents(worker);
     const std::uint64_t reserved = memory_node == 0 ? 1 : 0;
+    Pool::Contents pool;
+    try {
+      pool = co_await pools_[memory_node].contents(worker);
+    } catch (const StructureError& error) {
+      walk.problem(error.what());
+      continue;
+    }
     std::uint64_t linked = 0;
     for (const auto& [at, object] : walk.linked) {
       linked += at == memory_node ? 1U : 0U;
@@ -190,6 +210,16 @@ Task<BTreeReport> BTree::check(Worker& worker) const {
     }
     const std::uint64_t known = linked + pool.free.size();
     walk.report.unlinked_nodes += reserved + pool.mark - std::min(known, reserved + pool.mark);
+    // Whoever takes such a node takes an owner's latch over.
+    for (std::uint64_t number = reserved; number < reserved + pool.mark; ++number) {
+      const NodeRef ref = NodeRef::of(memory_node, number, 0);
+      if (!walk.linked.contains({memory_node, number})) {
+        const std::uint64_t held = co_await stays_latched(*scheme_, session(worker, ref), object(ref));
+        if (held != 0 && owner_of(held) == 0) {
+          walk.problem(fmt::format("{} is not linked, and stays latched: its latch word is {:#x}", place(ref), held));
+        }
+      }
+    }
   }
   co_return std::move(walk.report);
 }

@@ -1,5 +1,7 @@
 #include "holding.h"
 
+#include <sidelatch/sync/latch_word.h>
+
 #include <fmt/format.h>
 
 #include <stdexcept>
@@ -28,6 +30,19 @@ Task<void> leave(ExclusiveGuard& guard) {
   } else {
     co_await guard.abort();
   }
+}
+
+Task<std::uint64_t> stays_latched(const Scheme& scheme, Session& session, Object object) {
+  constexpr int kLooks = 8;  // an asynchronous unlatch may be under way
+  std::uint64_t word = 0;
+  for (int look = 0; look < kLooks; ++look) {
+    word = co_await scheme.peek_latch(session, object);
+    const bool ends = session.has_lease() && is_exclusive(word) && owner_of(word) != 0;
+    if (scheme.is_free(word) || ends) {
+      co_return 0;
+    }
+  }
+  co_return word;
 }
 
 }  // namespace sidelatch::structures

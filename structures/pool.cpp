@@ -1,5 +1,6 @@
 #include <sidelatch/structures/pool.h>
 
+#include "holding.h"
 #include "seal.h"
 
 #include <fmt/format.h>
@@ -235,7 +236,11 @@ Task<Outcome> Pool::give_back(Client& client, std::uint64_t object) const {
 
 Task<Pool::Contents> Pool::contents(Client& client) const {
   const RingBuffer word = co_await word_buffer(client.session(memory_node_), control_.layout().shape());
-  ExclusiveGuard guard = co_await latch(client);
+  ExclusiveGuard guard;
+  const std::uint64_t held = co_await stays_latched(*scheme_, client.session(memory_node_), control_.at(0));
+  if (held == 0) {
+    guard = co_await latch(client);
+  }
   if (!guard) {
     throw_damaged("its latch is held, and it should be at rest");
   }

@@ -4,6 +4,7 @@
 
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/farm_line_versions.h>
+#include <sidelatch/sync/latch_word.h>
 #include <sidelatch/sync/rw_latch.h>
 #include <sidelatch/sync/two_read_version.h>
 
@@ -233,9 +234,16 @@ TEST(BTreePlacement, KeyRangesPutLowKeysOnTheFirstMemoryNode) {
   const std::uint64_t before = worker.session(0).qp().counters().bytes_read;
   EXPECT_EQ(forest.run(put_one(*forest.tree, worker, kLargestKey - 5, 1)), Outcome::done);
   const std::uint64_t root_only = worker.session(0).qp().counters().bytes_read - before;
-  EXPECT_LE(root_only, 2 * options.node_bytes)
-      << "the leaf lies on the last memory node, and the way there begins at 0";
-  EXPECT_THAT(forest.check().problems, IsEmpty());
+  EXPECT_LE(root_only, options.node_bytes) << "the leaf lies on the last memory node, and the way there begins at 0";
+  const BTreeReport report = forest.check();
+  EXPECT_THAT(report.problems, IsEmpty());
+  for (std::size_t i = 0; i < 3; ++i) {  // a third of the nodes each, and a few spares
+    const std::uint64_t pool_bytes = Pool::bytes_needed(farm, options.nodes);
+    const Pool pool(farm, forest.regions[i].remote(kSuperblockBytes, pool_bytes), i, options.nodes, i == 0 ? 1 : 0);
+    const Pool::Contents contents = forest.run(pool.contents(worker));
+    EXPECT_GE(contents.mark + 2, report.nodes / 3) << i;
+    EXPECT_LE(contents.mark, report.nodes / 3 + 12) << i;
+  }
 }
 
 TEST(BTreeKeys, EveryNumberIsAKey) {
@@ -335,6 +343,11 @@ class BTreeDamage : public ::testing::Test {
     const std::uint64_t begin = BTree::bytes_needed(latch, options) - layout.total_bytes();
     std::memcpy(forest.regions[0].bytes().data() + begin + layout.payload(object) + at, &word, 8);
   }
+  void set_latch_word(std::uint64_t object, std::uint64_t word) {
+    const Layout& layout = forest.tree->objects(0).layout();
+    const std::uint64_t begin = forest.regions[0].bytes().size() - layout.total_bytes();
+    std::memcpy(forest.regions[0].bytes().data() + begin + layout.latch(object), &word, 8);
+  }
   void expect_problem(const char* text) { EXPECT_THAT(forest.check().problems, Contains(HasSubstr(text))); }
 
   const RwLatch latch;
@@ -382,6 +395,37 @@ TEST_F(BTreeDamage, AParentThatNamesAStrangerIsFound) {
 TEST_F(BTreeDamage, AnotherGenerationThatIsLinkedIsFound) {
   plant(1, 40, 77);
   expect_problem("is linked, and another one by now");
+}
+TEST_F(BTreeDamage, ALatchThatStaysHeldIsFoundByAWalkerWithoutLeaseOrDeadline) {
+  for (const std::uint64_t word : {kExclusive, std::uint64_t{1} << 40 | 1}) {
+    for (const std::uint64_t object : {0U, 2U}) {
+      set_latch_word(object, word);
+      expect_problem(("node " + std::to_string(object) + " of memory node 0 stays latched").c_str());
+      set_latch_word(object, kFree);
+    }
+  }
+  for (std::uint64_t key = 1; key < 5; ++key) {  // a leaf is split, and the worker has spare nodes now
+    EXPECT_EQ(forest.run(put_one(*forest.tree, worker, key, key)), Outcome::done);
+  }
+  const BTreeReport report = forest.check();
+  EXPECT_THAT(report.problems, IsEmpty());
+  EXPECT_GT(report.unlinked_nodes, 4U);
+  const std::uint64_t spare = report.nodes + 3;
+  set_latch_word(spare, kExclusive);
+  expect_problem(("node " + std::to_string(spare) + " of memory node 0 is not linked, and stays latched").c_str());
+}
+TEST_F(BTreeDamage, ADamagedPoolIsFound) {
+  const Layout control(latch.shape(24, kind), kind, 1);
+  const auto plant_in_pool = [&](std::uint64_t offset, std::uint64_t word) {
+    std::memcpy(forest.regions[0].bytes().data() + kSuperblockBytes + offset, &word, sizeof word);
+  };
+  forest.world.reactor().run_for(from_ns(1e5));  // the unlatch of the last check
+  plant_in_pool(control.latch(0), kExclusive);
+  expect_problem("the pool of memory node 0 is damaged: its latch is held");
+  forest.world.reactor().run_for(from_ns(1e5));  // the unlatch of the last check
+  plant_in_pool(control.latch(0), kFree);
+  plant_in_pool(control.payload(0) + 8, 1'000'000);
+  expect_problem("the pool of memory node 0 is damaged: it has or links objects that there are not");
 }
 // A client has begun to merge it. Only the checksum is wrong, because this test has not made one.
 TEST_F(BTreeDamage, ADeadNodeThatIsLinkedIsAnUnfinishedMerge) {
