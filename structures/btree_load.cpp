@@ -38,10 +38,10 @@ void append(NodeEdit& node, const Entries& entries, std::size_t first, std::size
 
 // The nodes of a load, level by level, without the root.
 struct BTree::Load {
-  Entries entries{};                                 // of the leaves, then of the level above the last one made
-  std::vector<std::vector<std::uint64_t>> lows{};    // of each level's nodes
-  std::vector<NodeRef> children{};                   // the last level made
-  std::vector<NodeRef> made{};                       // all nodes made
+  Entries entries{};                               // of the leaves, then of the level above the last one made
+  std::vector<std::vector<std::uint64_t>> lows{};  // of each level's nodes
+  std::vector<NodeRef> children{};                 // the last level made
+  std::vector<NodeRef> made{};                     // all nodes made
 };
 
 // Latches the root of a tree without entries.
@@ -61,8 +61,8 @@ Task<BTree::Latched> BTree::latch_empty_root(Worker& worker) const {
   co_return root;
 }
 
-// Takes all nodes that the load needs, each where it is to lie if there is room. No latch is held meanwhile: a sweep may
-// have to wait for a dead client's lease, and reads the root.
+// Takes all nodes that the load needs, each where it is to lie if there is room. No latch is held meanwhile: a sweep
+// may have to wait for a dead client's lease, and reads the root.
 Task<Outcome> BTree::stock_for(Worker& worker, const Load& load) const {
   std::size_t all = 0;
   std::vector<std::size_t> wanted(memory_nodes());

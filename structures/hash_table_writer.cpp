@@ -71,7 +71,8 @@ Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint
         }
       }
     } catch (const LatchError&) {
-      // If the change is there: the lease of home, which was taken over, has ended, and home is the dead holder's again.
+      // If the change is there: the lease of home, which was taken over, has ended, and home is the dead holder's
+      // again.
       error = has_changed ? nullptr : std::current_exception();
     } catch (...) {
       error = std::current_exception();

@@ -12,8 +12,8 @@ const sync::Scheme& without_queue(const sync::Scheme& scheme);
 /// committed instead: nothing else unlatches it.
 [[nodiscard]] fabric::Task<void> leave(sync::ExclusiveGuard& guard);
 
-/// For checkers, of an object that nobody uses: the latch word if the latch stays held, else 0. An owner's latch does not
-/// stay held for a session with leases, which takes it over.
+/// For checkers, of an object that nobody uses: the latch word if the latch stays held, else 0. An owner's latch does
+/// not stay held for a session with leases, which takes it over.
 [[nodiscard]] fabric::Task<std::uint64_t> stays_latched(const sync::Scheme& scheme, sync::Session& session,
                                                         sync::Object object);
 

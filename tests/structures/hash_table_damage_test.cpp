@@ -610,8 +610,8 @@ TEST(HashTableEstate, ATornBucketThatThePoolHandsOutIsFilledAnew) {
   }
 }
 
-// The client takes a bucket, finds room without it, and cannot give it back: the pool's latch is a dead client's, or the
-// pool is damaged.
+// The client takes a bucket, finds room without it, and cannot give it back: the pool's latch is a dead client's, or
+// the pool is damaged.
 TEST(HashTableEstate, AnOperationThatHasTakenEffectSaysSoWhateverBecomesOfItsSpareBucket) {
   const ExclusiveLatch scheme(LatchLevel::combined);
   for (const bool is_damaged : {false, true}) {

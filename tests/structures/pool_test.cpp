@@ -65,9 +65,9 @@ explore::Verdict explore_take(const Scheme& scheme, bool is_linked) {
     const Place& place = world.make<Place>(scheme, world, is_linked);
     Node& taker = world.add_node("taker");
     const std::array<Node*, 1> memory_nodes = {place.node};
-    Client& client = world.make<Client>(
-        taker, memory_nodes, Pool::buffer_bytes(scheme),
-        SessionOptions{.buffers = 3, .owner = 1, .lease = {from_ns(1e6), from_ns(1e5)}});
+    Client& client =
+        world.make<Client>(taker, memory_nodes, Pool::buffer_bytes(scheme),
+                           SessionOptions{.buffers = 3, .owner = 1, .lease = {from_ns(1e6), from_ns(1e5)}});
     world.spawn(taker, take(place, client));
     Node& other = world.add_node("other");
     const MemoryRegion& buffer = world.make<MemoryRegion>(other.allocate(64, Access::local_write));

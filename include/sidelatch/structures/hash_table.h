@@ -118,10 +118,10 @@ class HashTable {
                                                 std::span<const std::byte> values) const;
 
   /// Brings back the overflow buckets that a client with that owner id had taken and not linked when it died, and
-  /// returns how many they were. Not those of which a deadline or a torn bucket hides whether they are linked. Others may use the table meanwhile. Revokes the owner first: name only a client that
-  /// is dead. All clients of the table must have owner ids. A client that finds no free bucket does it by itself for
-  /// owners that it has revoked. Throws LatchError::takeover_refused for a client without revokers,
-  /// std::invalid_argument for one without owner id.
+  /// returns how many they were. Not those of which a deadline or a torn bucket hides whether they are linked. Others
+  /// may use the table meanwhile. Revokes the owner first: name only a client that is dead. All clients of the table
+  /// must have owner ids. A client that finds no free bucket does it by itself for owners that it has revoked. Throws
+  /// LatchError::takeover_refused for a client without revokers, std::invalid_argument for one without owner id.
   [[nodiscard]] fabric::Task<std::uint64_t> sweep(Client& client, std::uint16_t dead_owner) const;
 
   /// Checks the whole table. Nobody else may use the table meanwhile, nor have requests under way (Client::drain). If a
