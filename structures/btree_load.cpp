@@ -113,20 +113,17 @@ Task<Outcome> BTree::make_levels(Worker& worker, Load& load) const {
     const std::size_t nodes = lows.size();
     const std::size_t count = load.entries.keys.size();
     std::vector<NodeRef> made;
-    Latched next;
+    Latched node = co_await new_node(worker, 0);
+    if (!node) {
+      co_return node.outcome;
+    }
+    load.made.push_back(node.ref);
     for (std::size_t i = 0; i < nodes; ++i) {
-      Latched node = std::move(next);
-      if (i == 0) {
-        node = co_await new_node(worker, 0);
-        if (!node) {
-          co_return node.outcome;
-        }
-        load.made.push_back(node.ref);
-      }
       NodeEdit edit(*format_, node.guard.payload());
       edit.clear(level);
       edit.header.low = lows[i];
       append(edit, load.entries, count * i / nodes, count * (i + 1) / nodes - count * i / nodes);
+      Latched next;
       if (i + 1 < nodes) {
         next = co_await new_node(worker, lows[i + 1]);
         if (!next) {
@@ -140,6 +137,7 @@ Task<Outcome> BTree::make_levels(Worker& worker, Load& load) const {
       edit.finish();
       co_await node.guard.commit();
       made.push_back(node.ref);
+      node = std::move(next);
     }
     load.children = std::move(made);
     load.entries = {lows, std::as_bytes(std::span(load.children)), sizeof(NodeRef)};
