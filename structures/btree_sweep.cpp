@@ -49,6 +49,9 @@ Task<std::uint64_t> BTree::sweep(Worker& worker, std::uint16_t dead_owner) const
 
 Task<BTree::Swept> BTree::sweep_owner(Worker& worker, std::uint16_t dead_owner) const {
   co_await worker.revoke(dead_owner);
+  // An old copy of an inner node does not name what the dead client had linked since, and what is linked must not be
+  // claimed. Nothing that carries the dead client's mark is linked from now on.
+  worker.cache_.clear();
   Swept swept;
   for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
     const std::vector<std::uint64_t> objects = co_await pools_[memory_node].marked(worker, dead_owner);
