@@ -70,9 +70,9 @@ Task<BTree::Latched> BTree::latch_node(Worker& worker, NodeRef ref) const {
       const NodeHeader mixture = NodeView(*format_, guard.payload()).header;
       NodeEdit torn(*format_, guard.payload());
       torn.header = {.right = mixture.right,
+                     .absorbed = mixture.absorbed,
                      .flags = NodeHeader::kTorn,
-                     .generation = mixture.generation,  // the same before and after what was being written
-                     .absorbed = mixture.absorbed};
+                     .generation = mixture.generation};  // of a linked node the same before and after the WRITE
       torn.finish();
     }
     co_await guard.commit();  // it is then latched with a lease that begins now

@@ -1,10 +1,13 @@
 // The layout of a B-tree node, as a view of its payload.
 //
-//   0 seal, 8 low, 16 high, 24 right, 32 count, 36 level, 38 flags, 40 generation, 44 absorbed, 48 keys, then values
+//   0 seal, 8 low, 16 high, 24 right, 32 absorbed, 36 level, 38 flags, 40 count, 44 generation, 48 keys, then values
 //
 // The keys are sorted. A leaf's values are the user's; an inner node's values are references to its children. Key i of
 // an inner node is the lowest key that child i may have, so key 0 is the node's own `low`. A node holds the keys from
 // `low` up to, but not including, `high`, if it has one; `right` is the next node.
+//
+// `right` and `absorbed` say together what became of a WRITE that was cut, so they are in one cache line: at payload
+// offsets 24 to 36, where a payload begins at most 28 bytes behind the record's begin, which is a line's.
 //
 // Zeroed memory is an empty leaf for all keys: an empty tree's root.
 #pragma once
@@ -27,11 +30,11 @@ struct NodeHeader {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
   NodeRef right{};
-  std::uint32_t count = 0;
+  std::uint32_t absorbed = 0;  // the last WRITE took over the entries of this node (tag_of); 0: another WRITE
   std::uint16_t level = 0;
   std::uint16_t flags = 0;
+  std::uint32_t count = 0;
   std::uint32_t generation = 0;  // of the references to it
-  std::uint32_t absorbed = 0;    // the last WRITE took over the entries of this node (tag_of); 0: another WRITE
 
   static constexpr std::uint16_t kHasHigh = 1;
   static constexpr std::uint16_t kDead = 2;  // merged into its left neighbour, or about to be
@@ -50,7 +53,11 @@ struct NodeHeader {
 static_assert(sizeof(NodeHeader) == 48);
 
 /// What NodeHeader::absorbed says of a node.
-[[nodiscard]] constexpr std::uint32_t tag_of(NodeRef node) noexcept { return static_cast<std::uint32_t>(node.bits); }
+[[nodiscard]] constexpr std::uint32_t tag_of(NodeRef node) noexcept {
+  constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15ULL;  // odd: memory node and generation count, too
+  const auto tag = static_cast<std::uint32_t>(node.bits * kSpread >> 32);
+  return tag == 0 ? 1 : tag;
+}
 
 /// The capacity of a node.
 struct NodeFormat {

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,34 @@ TEST(Superblock, MemoryOfAnotherProgramIsRefused) {
   }
   EXPECT_THAT(text, AllOf(HasSubstr("0x5a5a5a5a5a5a5a5a"), HasSubstr("which is no superblock"),
                           HasSubstr("opened as a B-tree of format 2 over optimistic/farm")));
+}
+
+// Format 1 had the same options, and other nodes.
+TEST(Superblock, AnOlderFormatIsRefusedAndStaysAsItIs) {
+  const FarmLineVersions scheme;
+  Forest forest(scheme);
+  BTree::Worker& first = forest.add_worker();
+  const Word value(1);
+  EXPECT_EQ(forest.run(forest.tree->put(first, 5, value.bytes())), Outcome::done);
+  forest.world.reactor().run_for(from_ns(1e5));
+  const std::span<std::byte> memory = forest.regions[0].bytes();
+  Superblock old;
+  std::memcpy(&old, memory.data(), sizeof old);
+  old.version = 1;
+  old.seal();
+  std::memcpy(memory.data(), &old, sizeof old);
+  const std::vector<std::byte> before(memory.begin(), memory.end());
+  BTree::Worker& worker = forest.add_worker();
+  Word read;
+  std::string text;
+  try {
+    (void)forest.run(forest.tree->get(worker, 5, read.bytes()));
+  } catch (const StructureError& error) {
+    text = error.what();
+  }
+  EXPECT_THAT(text, AllOf(HasSubstr("holds a B-tree of format 1 over optimistic/farm"),
+                          HasSubstr("opened as a B-tree of format 2 over optimistic/farm")));
+  EXPECT_TRUE(std::ranges::equal(memory, before));
 }
 
 // Older structures and other programs may begin with a zero, for example a free latch.

@@ -33,6 +33,7 @@ inline constexpr std::uint64_t kSuperblockBytes = 4096;
 
 struct Superblock {
   static constexpr std::uint32_t kMagic = 0x54414c53;  ///< "SLAT"
+  /// Of all structures: 2 since nodes of B-trees say what they have absorbed.
   static constexpr std::uint32_t kVersion = 2;
   static constexpr std::size_t kParameters = 6;
   static constexpr std::size_t kNameBytes = 48;
