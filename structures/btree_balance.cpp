@@ -2,6 +2,7 @@
 #include "btree_path.h"
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 
 namespace sidelatch::structures {
@@ -170,36 +171,51 @@ Task<void> BTree::free_node(Worker& worker, NodeRef ref) const {
   }
 }
 
-// Gives back all but `kept` spare nodes of each memory node. Timed out: the rest stays with the worker.
-Task<Outcome> BTree::give_back_spares(Worker& worker, std::size_t kept) const {
-  for (std::size_t memory_node = 0; memory_node < worker.spares_.size(); ++memory_node) {
-    std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
-    while (spares.size() > kept) {
-      const std::uint64_t object = spares.back();
-      spares.pop_back();
-      const Outcome outcome = co_await pools_[memory_node].give_back(worker, object);
-      if (outcome != Outcome::done) {
-        spares.push_back(object);
-        co_return outcome;
-      }
+// Gives back all but `kept` spare nodes of a memory node. Timed out, or after a LatchError: the rest stays with the
+// worker. After another exception it is unknown whether the pool has the node; nobody owns it then.
+Task<Outcome> BTree::give_back_spares(Worker& worker, std::size_t memory_node, std::size_t kept) const {
+  std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
+  while (spares.size() > kept) {
+    const std::uint64_t object = spares.back();
+    spares.pop_back();
+    Outcome outcome = Outcome::timed_out;
+    std::exception_ptr error;
+    try {
+      outcome = co_await pools_[memory_node].give_back(worker, object);
+    } catch (const LatchError&) {
+      error = std::current_exception();
+    }
+    if (outcome != Outcome::done) {
+      spares.push_back(object);
+    }
+    if (error) {
+      std::rethrow_exception(error);
+    }
+    if (outcome != Outcome::done) {
+      co_return outcome;
     }
   }
   co_return Outcome::done;
 }
 
 Task<void> BTree::retire(Worker& worker) const {
-  const Outcome outcome = co_await give_back_spares(worker, 0);
-  if (outcome == Outcome::done) {
-    co_await worker.drain();
+  for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
+    const Outcome outcome = co_await give_back_spares(worker, memory_node, 0);
+    if (outcome != Outcome::done) {
+      co_return;
+    }
   }
+  co_await worker.drain();
 }
 
 // Gives back what a bulk load has taken and not used.
 Task<void> BTree::give_back_surplus(Worker& worker) const {
-  try {
-    (void)co_await give_back_spares(worker, kMostSpares);
-  } catch (const LatchError&) {      // they stay with the worker
-  } catch (const StructureError&) {  // who needs the pool is told
+  for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
+    try {
+      (void)co_await give_back_spares(worker, memory_node, kMostSpares);
+    } catch (const LatchError&) {      // they stay with the worker
+    } catch (const StructureError&) {  // who needs the pool is told
+    }
   }
 }
 

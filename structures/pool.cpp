@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <stdexcept>
 
@@ -230,7 +231,16 @@ Task<Outcome> Pool::give_back(Client& client, std::uint64_t object) const {
   (void)co_await read_link(client, word, object);
   control.head = object + 1;
   put(control, guard.payload());
-  co_await guard.commit();
+  std::exception_ptr error;
+  try {
+    co_await guard.commit();
+  } catch (const LatchError&) {  // the lease was too short: the object stays this client's, and a sweep must find it
+    error = std::current_exception();
+  }
+  if (error) {
+    co_await put_marks(client, word, {.outcome = Outcome::full, .object = object, .count = 1});
+    std::rethrow_exception(error);
+  }
   co_return Outcome::done;
 }
 

@@ -142,7 +142,8 @@ class BTree {
                                                 std::span<const std::byte> values, double fill = 0.9) const;
   /// Walks a whole tree that nobody else uses meanwhile; nor may others have requests under way (Client::drain). The
   /// report lists the problems, 100 at most. A latch that stays held is one, unless it is an owner's and the worker has
-  /// leases: it takes such a latch over.
+  /// leases: it takes such a latch over, or leaves it to the next writer if the scheme's readers do not look at
+  /// latches. Throws LatchError::takeover_refused for a worker with leases and without revokers that would have to.
   [[nodiscard]] fabric::Task<BTreeReport> check(Worker& worker) const;
   /// Gives back the worker's spare nodes.
   [[nodiscard]] fabric::Task<void> retire(Worker& worker) const;
@@ -211,7 +212,7 @@ class BTree {
   [[nodiscard]] bool has_in_hand(const Worker& worker, std::size_t wanted, std::uint64_t low) const;
   [[nodiscard]] fabric::Task<Outcome> stock(Worker& worker, std::size_t wanted, std::uint64_t low) const;
   [[nodiscard]] fabric::Task<Outcome> take_spares(Worker& worker, std::size_t memory_node, std::size_t most) const;
-  [[nodiscard]] fabric::Task<Outcome> give_back_spares(Worker& worker, std::size_t kept) const;
+  [[nodiscard]] fabric::Task<Outcome> give_back_spares(Worker& worker, std::size_t memory_node, std::size_t kept) const;
   [[nodiscard]] fabric::Task<void> give_back_surplus(Worker& worker) const;
   [[nodiscard]] fabric::Task<Linked> is_linked(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<Swept> sweep_owner(Worker& worker, std::uint16_t dead_owner) const;
@@ -256,8 +257,8 @@ class BTree::Worker : public Client {
 
  private:
   friend class BTree;
-  void begin_operation() noexcept {
-    count_operation();
+  void begin_operation() {
+    Client::begin_operation();
     slow_merges_ = 0;
   }
 
