@@ -26,7 +26,7 @@ Task<Outcome> HashTable::bulk_load(Client& client, std::span<const std::uint64_t
   if (!is_open(client)) {
     co_await open(client);
   }
-  client.count_operation();
+  client.begin_operation();
   struct Item {
     Place place;
     Entry entry;
@@ -70,16 +70,16 @@ Task<Outcome> HashTable::bulk_load(Client& client, std::span<const std::uint64_t
   } catch (...) {
     error = std::current_exception();
   }
-  try {
-    for (std::size_t node = 0; node < taken.size(); ++node) {
-      for (const std::uint64_t number : taken[node]) {
+  for (std::size_t node = 0; node < taken.size(); ++node) {
+    for (const std::uint64_t number : taken[node]) {
+      try {
         co_await give_back(client, node, number);
+      } catch (const LatchError&) {      // the outcome stands; the bucket stays this client's
+      } catch (const StructureError&) {  // who needs the pool is told
+      } catch (...) {
+        error = error ? error : std::current_exception();
       }
     }
-  } catch (const LatchError&) {      // the outcome stands; the buckets stay this client's
-  } catch (const StructureError&) {  // who needs the pool is told
-  } catch (...) {
-    error = error ? error : std::current_exception();
   }
   if (error) {
     std::rethrow_exception(error);
@@ -97,7 +97,7 @@ Task<Outcome> HashTable::load_chains(Client& client, std::span<const Chain> chai
   }
   for (std::size_t node = 0; node < needed.size(); ++node) {
     while (taken[node].size() < needed[node]) {
-      const Pool::Taken some = co_await pools_[node].take(client, needed[node] - taken[node].size());
+      const Pool::Taken some = co_await take_overflow(client, node, needed[node] - taken[node].size());
       if (some.outcome != Outcome::done) {
         co_return some.outcome;
       }
