@@ -171,6 +171,19 @@ std::uint16_t Client::next_dead_owner(std::uint64_t structure) const {
   return 0;
 }
 
+void Client::look_at_connections() {
+  for (std::size_t i = 0; i < sessions_.size(); ++i) {
+    sync::Session& session = *sessions_[i];
+    if (session.has_lost_work() && session.qp().state() == QueuePair::State::error) {
+      throw FabricError(Status::flushed,
+                        fmt::format("the connection to memory node {} was lost with {} updates or unlatches that had "
+                                    "not happened yet, although their operations had returned; reconnect() sends them "
+                                    "again",
+                                    i, session.owed()));
+    }
+  }
+}
+
 Reactor::SleepAwaiter Client::give_way() noexcept {
   constexpr std::uint32_t kMostDoublings = 20;
   sync::Session& session = *sessions_.front();

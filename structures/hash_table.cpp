@@ -178,7 +178,7 @@ HashTable::Place HashTable::place_of(std::uint64_t key) const {
 
 Task<Outcome> HashTable::get(Client& client, std::uint64_t key, std::span<std::byte> value) const {
   require_value(value.size());
-  client.count_operation();
+  client.begin_operation();
   return options_.addressing == Addressing::perfect ? get_perfect(client, key, value) : get_chained(client, key, value);
 }
 
@@ -198,14 +198,14 @@ Task<Outcome> HashTable::remove(Client& client, std::uint64_t key) const {
   if (options_.addressing == Addressing::perfect) {
     throw std::logic_error(fmt::format("remove of key {}: a perfect hash table always has all its keys", key));
   }
-  client.count_operation();
+  client.begin_operation();
   return change_chained(client, Change::remove, key, {});
 }
 
 Task<Outcome> HashTable::change(Client& client, Change change, std::uint64_t key,
                                 std::span<const std::byte> value) const {
   require_value(value.size());
-  client.count_operation();
+  client.begin_operation();
   if (options_.addressing == Addressing::chained) {
     return change_chained(client, change, key, value);
   }

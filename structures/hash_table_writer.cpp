@@ -92,6 +92,19 @@ Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint
   co_return outcome;
 }
 
+// Takes up to `most` overflow buckets. If there is none, those of dead clients come back first.
+Task<Pool::Taken> HashTable::take_overflow(Client& client, std::size_t memory_node, std::uint64_t most) const {
+  Pool::Taken taken = co_await pools_[memory_node].take(client, most);
+  if (taken.outcome == Outcome::full && client.session(memory_node).options().owner != 0) {
+    const bool complete = co_await sweep_all_dead(client);
+    taken = co_await pools_[memory_node].take(client, most);
+    if (taken.outcome == Outcome::full && !complete) {
+      taken.outcome = Outcome::timed_out;
+    }
+  }
+  co_return taken;
+}
+
 // Provides what change_chain() lacked. Any outcome but done is the operation's.
 Task<Outcome> HashTable::prepare(Writer& writer) const {
   Client& client = *writer.client;
@@ -100,14 +113,7 @@ Task<Outcome> HashTable::prepare(Writer& writer) const {
     const bool free = co_await take_over(writer.session(), *writer.held_up);
     co_return free ? Outcome::done : Outcome::timed_out;
   }
-  Pool::Taken taken = co_await pools_[writer.home.memory_node].take(client);
-  if (taken.outcome == Outcome::full && writer.session().options().owner != 0) {
-    const bool complete = co_await sweep_all_dead(client);
-    taken = co_await pools_[writer.home.memory_node].take(client);
-    if (taken.outcome == Outcome::full && !complete) {
-      taken.outcome = Outcome::timed_out;
-    }
-  }
+  const Pool::Taken taken = co_await take_overflow(client, writer.home.memory_node, 1);
   if (taken.outcome != Outcome::done) {
     co_return taken.outcome;
   }
@@ -212,6 +218,21 @@ Task<void> HashTable::latch_beside_home(Writer& writer, Place place) const {
   if (!writer.bucket) {
     hold_up(writer, place);
   }
+  keep_lease(writer);
+}
+
+// A chain may be too long for the lease. The operation ends while home is still this client's, or others would take the
+// client for dead.
+void HashTable::keep_lease(const Writer& writer) {
+  if (writer.home_guard.lease_expired()) {
+    const Lease& lease = writer.session().options().lease;
+    throw LatchError(
+        LatchError::Kind::lease_expired,
+        fmt::format("the chain of home bucket {} of memory node {} took longer than the lease of {:g} ns with a margin "
+                    "of {:g} allows: nothing was changed. Raise the lease of all clients, or make the table with more "
+                    "capacity or entries per bucket, so that chains are shorter",
+                    writer.home.bucket, writer.home.memory_node, to_ns(lease.length), to_ns(lease.margin)));
+  }
 }
 
 // Searches the chain behind home for a key. Home's latch protects the chain, so its buckets need no latch.
@@ -222,6 +243,7 @@ Task<HashTable::Search> HashTable::search_chain(Writer& writer, std::uint64_t ke
   Link link{home.next, home.next_generation};
   Place predecessor = writer.home;
   for (std::uint64_t steps = 1; link.leads_anywhere(); ++steps) {
+    keep_lease(writer);
     const Place place = overflow(writer.home.memory_node, link);
     if (writer.session().has_lease()) {
       const std::uint64_t word =

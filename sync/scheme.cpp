@@ -1,5 +1,7 @@
 #include <sidelatch/sync/scheme.h>
 
+#include "latching.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +19,13 @@ void throw_empty_guard(const char* call) {
 }
 
 }  // namespace detail
+
+bool ExclusiveGuard::lease_expired() const {
+  if (!*this) {
+    detail::throw_empty_guard("lease_expired");
+  }
+  return lease_is_over(hold());
+}
 
 Task<void> ExclusiveGuard::abort() {
   if (!*this) {

@@ -6,11 +6,13 @@
 #include "tests/sync/victim.h"
 
 #include <sidelatch/sync/copy_on_write.h>
+#include <sidelatch/sync/crc64.h>
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/farm_line_versions.h>
 #include <sidelatch/sync/latch_word.h>
 #include <sidelatch/sync/lease.h>
 #include <sidelatch/sync/rw_latch.h>
+#include <sidelatch/sync/two_read_version.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -294,6 +296,17 @@ class NodeBytes {
     std::memcpy(&header, payload(ref).data(), sizeof header);
     return header;
   }
+  [[nodiscard]] std::vector<NodeRef> children(NodeRef ref) const {
+    const NodeFormat format{payload_bytes_, 8};
+    const NodeView node(format, payload(ref));
+    std::vector<NodeRef> children;
+    for (std::size_t i = 0; i < node.header.count; ++i) {
+      children.push_back(node.child(i));
+    }
+    return children;
+  }
+  /// Of the payload's first byte, from the begin of a cache line on.
+  [[nodiscard]] std::uint64_t offset_in_record(NodeRef ref) const { return layout_.payload(ref.object()) % 64; }
   void put_header(NodeRef ref, const NodeHeader& header) const {
     std::memcpy(payload(ref).data(), &header, sizeof header);
   }
@@ -408,6 +421,190 @@ TEST(BTreeCrash, WhatATornNodeHadNotYetTakenOverLivesOn) {
       }
     }
   }
+}
+
+// All keys from `first` up to `end` but `stays`.
+Task<void> empty_between(const BTree& tree, BTree::Worker& worker, std::uint64_t first, std::uint64_t stays,
+                         std::uint64_t end) {
+  for (std::uint64_t key = first; key < end; ++key) {
+    if (key != stays) {
+      (void)co_await tree.remove(worker, key);
+    }
+  }
+}
+
+// The same, where the WRITE was cut between any two cache lines. Its lines came in ascending order or in the opposite
+// one.
+void cut_a_merge_between_lines(const Scheme& scheme, std::uint64_t node_bytes) {
+  constexpr std::uint64_t kLine = 64;
+  for (std::uint64_t lines = 1; lines < node_bytes / kLine; ++lines) {
+    for (const bool ascending : {true, false}) {
+      SCOPED_TRACE(testing::Message() << scheme.name() << ", " << lines << " lines " << ascending);
+      Forest forest(scheme, {.node_bytes = node_bytes, .nodes = 100});
+      RevocationService service(*forest.nodes[0]);
+      BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
+      BTree::Worker& heir = forest.add_worker(leased(2, {&service}));
+      service.enlist(1, dead.session(0).qp());
+      service.enlist(2, heir.session(0).qp());
+      forest.run(put_keys(*forest.tree, heir, 100));
+      const NodeBytes nodes(forest, scheme);
+      const NodeRef left = NodeRef::of(0, 1, 1);  // the first leaf
+      const NodeRef right = nodes.header(left).right;
+      const std::uint64_t last = nodes.header(right).low;  // stays, and is asked for
+      {
+        Victim victim(empty_between(*forest.tree, dead, 1, last, nodes.header(right).high));
+        for (int i = 0; i < 1'000'000 && !nodes.header(right).dead(); ++i) {
+          forest.world.reactor().run_for(from_ns(20));
+        }
+        victim.kill(forest.world.reactor());
+      }
+      const NodeHeader died = nodes.header(right);
+      ASSERT_TRUE(died.dead());
+      ASSERT_EQ(nodes.header(left).right, right);
+      forest.world.reactor().run_for(from_ns(10'000));
+      ASSERT_EQ(owner_of(nodes.latch_word(left)), 1);
+      const std::span<std::byte> before = nodes.payload(left);
+      std::vector<std::byte> after(before.begin(), before.end());
+      const NodeFormat format{before.size(), 8};
+      NodeEdit merged(format, after);
+      ASSERT_LE(merged.header.count + died.count, merged.capacity());
+      merged.append(NodeView(format, nodes.payload(right)), 0, died.count);
+      merged.header.right = died.right;
+      merged.set_high(died);
+      merged.header.absorbed = tag_of(right);
+      merged.finish();
+      for (std::uint64_t i = 0; i < after.size(); ++i) {
+        const std::uint64_t line = (nodes.offset_in_record(left) + i) / kLine;
+        if ((line < lines) == ascending) {
+          before[i] = after[i];
+        }
+      }
+      std::vector<Outcome> outcomes;
+      int errors = 0;
+      forest.spawn(ask_for(*forest.tree, heir, last, outcomes, errors));
+      forest.world.reactor().run_for(from_ns(1e8));
+      EXPECT_EQ(errors, 0);
+      EXPECT_EQ(outcomes, std::vector<Outcome>(4, Outcome::done));
+      EXPECT_FALSE(service.revoked(2));
+      if (::testing::Test::HasFailure()) {
+        forest.world.reactor().destroy_spawned();
+        return;
+      }
+    }
+  }
+}
+
+TEST(BTreeCrash, AMergeThatWasCutBetweenLinesLosesNothingOverALatch) {
+  cut_a_merge_between_lines(ExclusiveLatch(), 320);
+}
+TEST(BTreeCrash, AMergeThatWasCutBetweenLinesLosesNothingOverCrc64) { cut_a_merge_between_lines(Crc64(), 320); }
+TEST(BTreeCrash, AMergeThatWasCutBetweenLinesLosesNothingOverTwoReads) {
+  cut_a_merge_between_lines(TwoReadVersion(), 320);
+}
+
+Task<void> put_these(const BTree& tree, BTree::Worker& worker, std::vector<std::uint64_t> keys) {
+  for (const std::uint64_t key : keys) {
+    const Outcome outcome = co_await tree.put(worker, key, Word(key).bytes());
+    EXPECT_EQ(outcome, Outcome::done);
+  }
+  co_await worker.drain();
+}
+
+Task<void> remove_these(const BTree& tree, BTree::Worker& worker, std::vector<std::uint64_t> keys) {
+  for (const std::uint64_t key : keys) {
+    (void)co_await tree.remove(worker, key);
+  }
+}
+
+Task<void> count_these(const BTree& tree, BTree::Worker& worker, std::vector<std::uint64_t> keys, std::size_t& found) {
+  for (const std::uint64_t key : keys) {
+    Word value;
+    const Outcome outcome = co_await tree.get(worker, key, value.bytes());
+    found += outcome == Outcome::done && value.number() == key ? 1U : 0U;
+  }
+}
+
+// A client split a leaf, merged the two again, and died before the parent had forgotten the right one. Who sweeps has
+// read the parent before all that.
+TEST(BTreeCrash, ASweepWithAnOldCopyOfTheParentLeavesWhatTheParentNames) {
+  constexpr double kLong = 1e8;
+  const ExclusiveLatch latch;
+  Forest forest(latch);
+  RevocationService service(*forest.nodes[0]);
+  BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
+  BTreeWorkerOptions with_cache = leased(2, {&service});
+  with_cache.cached_nodes = 50;
+  BTree::Worker& sweeper = forest.add_worker(with_cache);
+  BTree::Worker& other = forest.add_worker(leased(3, {&service}));
+  service.enlist(1, dead.session(0).qp());
+  service.enlist(2, sweeper.session(0).qp());
+  service.enlist(3, other.session(0).qp());
+  std::vector<std::uint64_t> keys;
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    keys.push_back(i * 100);
+  }
+  forest.run(put_these(*forest.tree, other, keys));
+  std::size_t found = 0;
+  forest.run(count_these(*forest.tree, sweeper, {500}, found));  // keeps a copy of the root
+  ASSERT_EQ(found, 1U);
+  const NodeBytes nodes(forest, latch);
+  const NodeRef root = NodeRef::of(0, 0, 0);
+  const std::vector<NodeRef> before = nodes.children(root);
+  std::vector<std::uint64_t> added;
+  for (std::uint64_t key = 101; key < 112; ++key) {
+    added.push_back(key);
+  }
+  forest.run(put_these(*forest.tree, dead, added));
+  const std::vector<NodeRef> after = nodes.children(root);
+  const auto at =
+      std::ranges::find_if(after, [&](NodeRef ref) { return std::ranges::find(before, ref) == before.end(); });
+  ASSERT_TRUE(at != after.end() && at != after.begin());
+  const NodeRef right = *at;
+  const NodeRef left = *(at - 1);
+  // All that the two hold but the lowest key of each.
+  const std::uint64_t low = nodes.header(right).low;
+  const std::uint64_t stays = (low + 99) / 100 * 100;
+  std::vector<std::uint64_t> removed = added;
+  for (const std::uint64_t key : keys) {
+    if (key != 0 && key != stays && key < nodes.header(right).high) {
+      removed.push_back(key);
+    }
+  }
+  std::erase_if(keys, [&](std::uint64_t key) { return std::ranges::find(removed, key) != removed.end(); });
+  {
+    Victim victim(remove_these(*forest.tree, dead, removed));
+    for (int i = 0; i < 1'000'000 && nodes.header(left).absorbed != tag_of(right); ++i) {
+      forest.world.reactor().run_for(from_ns(20));
+    }
+    victim.kill(forest.world.reactor());
+  }
+  forest.world.reactor().run_for(from_ns(10'000));
+  const std::vector<NodeRef> at_death = nodes.children(root);
+  ASSERT_TRUE(nodes.header(right).dead());
+  ASSERT_NE(std::ranges::find(at_death, right), at_death.end());
+  bool swept = false;
+  forest.spawn(sweep_once(*forest.tree, sweeper, 1, swept));
+  forest.world.reactor().run_for(from_ns(kLong));
+  EXPECT_TRUE(swept);
+  // Nodes that have come back are used again.
+  for (BTree::Worker* const worker : {&sweeper, &other}) {
+    std::vector<std::uint64_t> more;
+    for (std::uint64_t i = 0; i < 150; ++i) {
+      more.push_back((worker == &other ? 200'000 : 100'000) + i);
+    }
+    forest.spawn(put_these(*forest.tree, *worker, more));
+    forest.world.reactor().run_for(from_ns(kLong));
+    keys.insert(keys.end(), more.begin(), more.end());
+  }
+  found = 0;
+  forest.spawn(count_these(*forest.tree, other, keys, found));
+  forest.world.reactor().run_for(from_ns(kLong));
+  EXPECT_EQ(found, keys.size());
+  if (::testing::Test::HasFailure()) {
+    forest.world.reactor().destroy_spawned();
+    return;
+  }
+  EXPECT_THAT(forest.run(forest.tree->check(other)).problems, IsEmpty());
 }
 
 struct LoadOfKeys {

@@ -1,9 +1,11 @@
 // A client's end, also where another one takes its place, and workers that are given to another tree.
 #include "btree_fixture.h"
+#include "hash_table_rig.h"
 #include "tests/message_of.h"
 
 #include <sidelatch/structures/client.h>
 #include <sidelatch/sync/exclusive_latch.h>
+#include <sidelatch/sync/lease.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -113,6 +116,55 @@ TEST(Client, SweepsEachOfItsStructuresOfADeadOwner) {
   client.note_swept(1, 9);
   EXPECT_EQ(client.next_dead_owner(1), 0);
   EXPECT_EQ(client.next_dead_owner(2), 9);
+}
+
+// An asynchronous unlatch was under way when the connection was lost, and the client goes on at the other memory node.
+TEST(Client, NoticesALostConnectionAtWhicheverMemoryNodeItWorks) {
+  const ExclusiveLatch latch(LatchLevel::async);
+  HashTableRig rig(latch, crowded(), 2);
+  RevocationService first(*rig.storage[0]);
+  RevocationService second(*rig.storage[1]);
+  const std::array<Revoker*, 2> revokers = {&first, &second};
+  std::vector<std::unique_ptr<Client>> clients;
+  for (std::uint16_t owner = 1; owner <= 2; ++owner) {
+    SessionOptions options;
+    options.owner = owner;
+    options.lease = {from_ns(200'000), from_ns(20'000)};
+    options.seed = owner;
+    clients.push_back(std::make_unique<Client>(rig.world.add_node("client"), rig.storage, rig.table->buffer_bytes(),
+                                               options, QueuePairOptions{}, revokers));
+    first.enlist(owner, clients.back()->session(0).qp());
+    second.enlist(owner, clients.back()->session(1).qp());
+  }
+  Client& client = *clients[0];
+  Client& other = *clients[1];
+  std::uint64_t here = 0;
+  while (rig.table->place_of(here).memory_node != 0) {
+    ++here;
+  }
+  std::uint64_t there = 0;
+  while (rig.table->place_of(there).memory_node != 1) {
+    ++there;
+  }
+  ASSERT_EQ(rig.put(client, here, 1), Outcome::done);
+  ASSERT_EQ(rig.put(client, there, 1), Outcome::done);
+  rig.run(client.drain());
+  ASSERT_EQ(rig.put(client, here, 2), Outcome::done);
+  ASSERT_TRUE(rig.world.lose_connection(client.session(0).qp()));
+  const std::string text = message_of<FabricError>([&] { (void)rig.put(client, there, 2); });
+  EXPECT_THAT(text, ::testing::HasSubstr("the connection to memory node 0 was lost with 1 updates or unlatches"));
+  EXPECT_THAT(text, ::testing::HasSubstr("reconnect()"));
+  rig.run(client.reconnect());
+  EXPECT_EQ(rig.put(client, there, 3), Outcome::done);
+  EXPECT_EQ(rig.get(other, here), 2U);
+  EXPECT_EQ(rig.get(other, there), 3U);
+  EXPECT_FALSE(first.revoked(1));
+  rig.run(client.close());
+  // Nothing was lost: nothing is said.
+  ASSERT_TRUE(rig.world.lose_connection(client.session(0).qp()));
+  EXPECT_EQ(rig.put(client, there, 4), Outcome::done);
+  rig.run(client.close());
+  rig.run(other.close());
 }
 
 TEST(BTreeWorker, IsOfOneTree) {

@@ -299,6 +299,52 @@ TEST(HashTableEstate, ATornBucketIsNamedByAllWhoMeetItAndNobodyElseIsTakenForDea
   }
 }
 
+// Puts a key, and keeps the message of a lease that was too short.
+Task<void> put_under_lease(const HashTable* table, Client* client, std::uint64_t key, std::string* message) {
+  const std::vector<std::byte> value = value_of(key, table->options().value_bytes);
+  try {
+    const Outcome outcome = co_await table->put(*client, key, value);
+    *message = name(outcome);
+  } catch (const LatchError& error) {
+    *message = error.kind() == LatchError::Kind::lease_expired ? error.what() : "another LatchError";
+  }
+}
+
+// What a chain costs nobody knows when leases are chosen.
+TEST(HashTableEstate, WhoMeetsAChainTooLongForTheLeaseIsToldAndNobodyIsTakenForDead) {
+  constexpr std::size_t kKeys = 40;
+  constexpr Lease kShort{from_ns(60'000), from_ns(15'000)};
+  for (const bool copies : {false, true}) {
+    const ExclusiveLatch latch(LatchLevel::combined);
+    const CopyOnWrite two_copies;
+    HashTableRig rig(copies ? static_cast<const Scheme&>(two_copies) : latch, crowded());
+    const std::vector<std::uint64_t> keys = rig.keys_of(0, kKeys);
+    Client& builder = rig.add_client();
+    for (const std::uint64_t key : keys) {
+      ASSERT_EQ(rig.insert(builder, key, 1), Outcome::done);
+    }
+    rig.settle();
+    RevocationService service(*rig.storage[0]);
+    std::array<std::string, 3> ends;
+    for (std::uint16_t owner = 1; owner <= ends.size(); ++owner) {
+      SessionOptions options = leased(owner, service);
+      options.lease = kShort;
+      Client& client = rig.add_client(options);
+      service.enlist(owner, client.session(0).qp());
+      // The newest key is the first behind home; keys[1] is the last one of the chain.
+      rig.world.reactor().spawn(put_under_lease(&*rig.table, &client, keys[1], &ends[owner - 1U]));
+    }
+    rig.world.reactor().run();
+    for (std::uint16_t owner = 1; owner <= ends.size(); ++owner) {
+      EXPECT_THAT(ends[owner - 1U],
+                  HasSubstr("the chain of home bucket 0 of memory node 0 took longer than the lease"));
+      EXPECT_FALSE(service.revoked(owner)) << owner;
+    }
+    EXPECT_EQ(rig.get(builder, keys[1]), 1U);
+    EXPECT_THAT(rig.check().problems, IsEmpty());
+  }
+}
+
 TEST(HashTableEstate, ACopyOnWriteBucketIsWholeWhateverItsHolderLeft) {
   const CopyOnWrite scheme;
   Estate estate(scheme);

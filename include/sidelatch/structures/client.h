@@ -114,10 +114,15 @@ class Client {
   };
 
   [[nodiscard]] Statistics statistics() const;
-  /// For structures.
-  void count_operation() noexcept {
+  /// For structures, where an operation begins. Throws FabricError if a connection has failed, and with it what an
+  /// earlier operation had done there: under asynchronous unlatch it was reported as done. An operation at another
+  /// memory node would not notice that, and others would take this client for dead.
+  void begin_operation() {
     ++tally_->operations;
     yields_ = 0;
+    if (sessions_.size() > 1) {
+      look_at_connections();
+    }
   }
   void count_restart() noexcept { ++tally_->restarts; }
   /// Call this where an operation has let everything go because another client has latched something that it needs, and
@@ -134,6 +139,8 @@ class Client {
   }
 
  private:
+  void look_at_connections();
+
   // Ends an owner everywhere, as an operation at one memory node may be under a latch at another.
   class RevokerAtAll;
 

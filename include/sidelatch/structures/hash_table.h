@@ -170,6 +170,7 @@ class HashTable {
                                                      std::span<const std::byte> value) const;
   [[nodiscard]] fabric::Task<Outcome> change_chain(Writer& writer, Change change, Entry entry) const;
   static void hold_up(Writer& writer, Place place);
+  static void keep_lease(const Writer& writer);
   [[nodiscard]] fabric::Task<void> latch_beside_home(Writer& writer, Place place) const;
   [[nodiscard]] fabric::Task<Search> search_chain(Writer& writer, std::uint64_t key) const;
   [[nodiscard]] fabric::Task<Outcome> change_overflow(Writer& writer, Change change, Entry entry, Search search) const;
@@ -192,6 +193,8 @@ class HashTable {
   [[nodiscard]] fabric::Task<Outcome> prepare(Writer& writer) const;
   [[nodiscard]] fabric::Task<Swept> sweep_owner(Client& client, std::uint16_t dead_owner) const;
   [[nodiscard]] fabric::Task<bool> sweep_all_dead(Client& client) const;
+  [[nodiscard]] fabric::Task<Pool::Taken> take_overflow(Client& client, std::size_t memory_node,
+                                                        std::uint64_t most) const;
   [[nodiscard]] fabric::Task<Linked> is_linked(Client& client, Place place) const;
   [[nodiscard]] fabric::Task<void> end_guards(Writer& writer) const;
   [[nodiscard]] fabric::Task<void> let_go(Writer& writer) const;

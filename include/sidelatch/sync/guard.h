@@ -122,6 +122,9 @@ class [[nodiscard]] ExclusiveGuard : public GuardBase {
   /// it.
   [[nodiscard]] bool inherited() const noexcept { return hold().inherited != 0; }
 
+  /// Whether the lease has expired, so that commit() would write nothing. Who works for long under a latch asks now and
+  /// then, and ends the guard before others take the client for dead.
+  [[nodiscard]] bool lease_expired() const;
   /// Writes the payload and unlatches. If the lease has expired, writes nothing and throws LatchError::lease_expired.
   [[nodiscard]] fabric::Task<void> commit();
   /// Unlatches and leaves the object unchanged. For an inherited object, keeps the guard and throws

@@ -160,6 +160,14 @@ class Session {
   [[nodiscard]] fabric::Task<void> close();
   /// Latches that the session holds from failed operations; settle() gives them back.
   [[nodiscard]] std::size_t owed() const noexcept { return owed_.size(); }
+  /// Whether a connection has failed since, and has left something for settle(). For clients with several sessions:
+  /// each notices only its own failures.
+  [[nodiscard]] bool has_lost_work() {
+    if (errors_seen_ != qp_->failures()) [[unlikely]] {
+      notice_failure();
+    }
+    return !owed_.empty();
+  }
   /// Owners that this session has revoked, because their leases had ended. What they had taken for themselves is
   /// nobody's now; structures bring it back.
   [[nodiscard]] std::span<const std::uint16_t> dead_owners() const noexcept { return dead_owners_; }
