@@ -199,7 +199,7 @@ Task<Outcome> BTree::give_back_spares(Worker& worker, std::size_t memory_node, s
 }
 
 Task<void> BTree::retire(Worker& worker) const {
-  for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
+  for (std::size_t memory_node = 0; memory_node < worker.spares_.size(); ++memory_node) {
     const Outcome outcome = co_await give_back_spares(worker, memory_node, 0);
     if (outcome != Outcome::done) {
       co_return;

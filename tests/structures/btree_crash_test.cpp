@@ -423,10 +423,10 @@ TEST(BTreeCrash, WhatATornNodeHadNotYetTakenOverLivesOn) {
   }
 }
 
-// All keys from `first` up to `end` but `stays`.
+// Removes all keys from `first` up to `end` but `stays`.
 Task<void> empty_between(const BTree& tree, BTree::Worker& worker, std::uint64_t first, std::uint64_t stays,
                          std::uint64_t end) {
-  for (std::uint64_t key = first; key < end; ++key) {
+  for (std::uint64_t key = end; --key >= first;) {  // the right node first: the left one then has room for the rest
     if (key != stays) {
       (void)co_await tree.remove(worker, key);
     }
