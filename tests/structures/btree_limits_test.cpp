@@ -1,5 +1,7 @@
 // The B-tree at its limits: scans, bulk loads, no room, no time, bad input, and memory that was damaged.
 #include "btree_fixture.h"
+
+#include "structures/tree_node.h"
 #include "tests/message_of.h"
 
 #include <sidelatch/sync/exclusive_latch.h>
@@ -335,13 +337,14 @@ class BTreeDamage : public ::testing::Test {
     ASSERT_EQ(forest.run(forest.tree->bulk_load(worker, pairs.keys, pairs.values)), Outcome::done);
     ASSERT_THAT(forest.check().problems, IsEmpty());
   }
-  // 8 bytes of node `object`, from offset `at` of its payload.
-  void plant(std::uint64_t object, std::uint64_t at, std::uint64_t word) {
+  // A number in node `object`, at offset `at` of its payload (tree_node.h).
+  template <class Number = std::uint64_t>
+  void plant(std::uint64_t object, std::uint64_t at, Number number) {
     const BTreeOptions& options = forest.tree->options();
     const Layout layout(latch.shape(latch.largest_payload(options.node_bytes, kind) / 8 * 8, kind), kind,
                         options.nodes);
     const std::uint64_t begin = BTree::bytes_needed(latch, options) - layout.total_bytes();
-    std::memcpy(forest.regions[0].bytes().data() + begin + layout.payload(object) + at, &word, 8);
+    std::memcpy(forest.regions[0].bytes().data() + begin + layout.payload(object) + at, &number, sizeof number);
   }
   void set_latch_word(std::uint64_t object, std::uint64_t word) {
     const Layout& layout = forest.tree->objects(0).layout();
@@ -357,16 +360,16 @@ class BTreeDamage : public ::testing::Test {
 };
 
 TEST_F(BTreeDamage, AChangedValueIsFoundByItsChecksum) {
-  plant(1, 48 + 12 * 8, 77);
+  plant<std::uint64_t>(1, 48 + 12 * 8, 77);
   expect_problem("node 1 of memory node 0 has a wrong checksum");
 }
 TEST_F(BTreeDamage, KeysOutOfOrderOrOutsideTheFencesAreFound) {
-  plant(1, 48, 12345);
+  plant<std::uint64_t>(1, 48, 12345);
   expect_problem("keys that do not ascend");
   expect_problem("outside of its fences");
 }
 TEST_F(BTreeDamage, AGapBetweenNeighboursIsFound) {
-  plant(1, 16, 3);
+  plant<std::uint64_t>(1, 16, 3);
   expect_problem("and the one before it ends at 3");
 }
 TEST_F(BTreeDamage, ACircleIsFound) {
@@ -382,18 +385,18 @@ TEST_F(BTreeDamage, ALinkToNowhereIsFoundAndStopsTheReader) {
               HasSubstr("memory node 9 of the B-tree is damaged: there is no such node"));
 }
 TEST_F(BTreeDamage, ACountThatIsTooHighIsFoundAndStopsTheReader) {
-  plant(0, 32, 0x0001'0000'0063);  // the root: 99 entries, level 1
+  plant(0, 40, std::uint32_t{99});  // the root's count
   expect_problem("has 99 entries, and room for");
   Word value;
   EXPECT_THAT(message_of([&] { (void)forest.run(forest.tree->get(worker, 0, value.bytes())); }),
               HasSubstr("node 0 of memory node 0 of the B-tree is damaged: its count is not possible"));
 }
 TEST_F(BTreeDamage, AParentThatNamesAStrangerIsFound) {
-  plant(0, 48 + 8, 7);  // the root's second key: no child begins there
+  plant<std::uint64_t>(0, 48 + 8, 7);  // the root's second key: no child begins there
   expect_problem("for the keys from 7 on, which is not at level");
 }
 TEST_F(BTreeDamage, AnotherGenerationThatIsLinkedIsFound) {
-  plant(1, 40, 77);
+  plant(1, 44, std::uint32_t{77});
   expect_problem("is linked, and another one by now");
 }
 TEST_F(BTreeDamage, ALatchThatStaysHeldIsFoundByAWalkerWithoutLeaseOrDeadline) {
@@ -429,7 +432,8 @@ TEST_F(BTreeDamage, ADamagedPoolIsFound) {
 }
 // A client has begun to merge it. Only the checksum is wrong, because this test has not made one.
 TEST_F(BTreeDamage, ADeadNodeThatIsLinkedIsAnUnfinishedMerge) {
-  plant(1, 32, 0x0003'0000'0000'0001);
+  plant<std::uint16_t>(1, 38, NodeHeader::kHasHigh | NodeHeader::kDead);
+  plant<std::uint32_t>(1, 40, 1);  // the count
   const BTreeReport report = forest.check();
   EXPECT_EQ(report.unfinished_merges, 1U);
   EXPECT_THAT(report.problems, ElementsAre(HasSubstr("has a wrong checksum")));
