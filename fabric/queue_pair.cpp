@@ -511,6 +511,12 @@ void QueuePair::finish_chains(std::uint64_t sequence) {
   }
 }
 
+void QueuePair::end_unused_regions() {
+  if (!node_->dying_.empty()) [[unlikely]] {
+    node_->end_unused();
+  }
+}
+
 [[gnu::flatten]] void QueuePair::on_completed(std::uint64_t sequence) {
   if (sequence <= completed_) {
     return;
@@ -522,6 +528,7 @@ void QueuePair::finish_chains(std::uint64_t sequence) {
     take_place();
   }
   reactor_->return_completion_entries(freed);
+  end_unused_regions();
 }
 
 void QueuePair::on_error(std::uint64_t sequence, Status status, std::string_view detail) {
@@ -597,6 +604,7 @@ void QueuePair::fail_all(const std::shared_ptr<const FabricError>& cause, std::u
   completed_ = posted_;
   last_signaled_ = posted_;
   reactor_->return_completion_entries(freed);
+  end_unused_regions();
 }
 
 std::uint64_t QueuePair::bytes_in_flight() const noexcept {

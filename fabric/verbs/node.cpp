@@ -125,7 +125,8 @@ void VerbsNode::place_region(Registration& registration) {
   registration.nic_region = region;
 }
 
-// The NIC has one registration for both sides. It is kept while requests of this node need it.
+// The NIC has one registration for both sides. It is kept while requests of this node need it: region_ended() follows
+// as soon as they are done.
 void VerbsNode::region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept {}
 
 void VerbsNode::region_ended(Registration& registration) noexcept {

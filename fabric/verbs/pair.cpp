@@ -60,6 +60,7 @@ void VerbsQueuePair::on_receive(const ibv_wc& completion) {
     }
     static_cast<void>(receives()->take_buffer());
     receives()->fill(arrival);
+    end_unused_regions();
   } else if (ends_) {
     return;  // the cause is known
   } else if (completion.status == IBV_WC_WR_FLUSH_ERR) {
@@ -103,6 +104,7 @@ void VerbsQueuePair::on_other_ended() noexcept {
 
 void VerbsQueuePair::close_receives() noexcept {
   receives()->close(std::make_shared<const FabricError>(Status::disconnected, kOtherEnded));
+  end_unused_regions();
 }
 
 void VerbsQueuePair::end_by_node() {

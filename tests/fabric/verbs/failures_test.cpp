@@ -291,5 +291,35 @@ TEST_F(ProviderFailures, CompletionsOfADestroyedQueuePairAreNotThoseOfTheNextInI
       << "the completion of another queue pair's request was taken for it";
 }
 
+// Until then the NIC lets other nodes reach it.
+TEST_F(ProviderFailures, ARegionThatEndsInUseIsGivenBackOnceItsRequestsAreDone) {
+  for (const bool fails : {false, true}) {
+    MemoryRegion region = client.allocate(4096, Access::remote_all);
+    const std::uint64_t ended = stub_device().regions_ended;
+    stub_device().most_reported = 0;
+    stub_device().failing_request = fails ? in(1) : 0;
+    Outcome outcome;
+    fabric->reactor().spawn(submitting(qp.get(), &outcome, write(region.local(0, 8), table.remote(0, 8))));
+    fabric->reactor().run_for(std::chrono::milliseconds(1));
+    region = MemoryRegion();
+    EXPECT_EQ(stub_device().regions_ended, ended) << "the NIC may still read it";
+    stub_device().most_reported = StubDevice::kAll;
+    fabric->reactor().run();
+    EXPECT_EQ(outcome.status.has_value(), fails);
+    EXPECT_EQ(stub_device().regions_ended, ended + 1) << (fails ? "failed" : "completed");
+  }
+}
+
+TEST_F(ProviderFailures, ARegionThatEndsInUseIsGivenBackWithItsQueuePair) {
+  MemoryRegion region = client.allocate(4096, Access::remote_all);
+  const std::array chain = {write(region.local(0, 8), table.remote(0, 8))};
+  ASSERT_TRUE(qp->post(chain));
+  const std::uint64_t ended = stub_device().regions_ended;
+  region = MemoryRegion();
+  EXPECT_EQ(stub_device().regions_ended, ended);
+  qp.reset();
+  EXPECT_EQ(stub_device().regions_ended, ended + 2) << "it, and that of the queue pair's results";
+}
+
 }  // namespace
 }  // namespace sidelatch::fabric::verbs
