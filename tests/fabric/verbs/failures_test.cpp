@@ -1,4 +1,5 @@
 // Failures that a NIC and its driver may report while requests are in flight, produced on demand by a stub provider.
+#include "fabric/verbs/node.h"
 #include "stub_provider.h"
 
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
@@ -319,6 +320,19 @@ TEST_F(ProviderFailures, ARegionThatEndsInUseIsGivenBackWithItsQueuePair) {
   EXPECT_EQ(stub_device().regions_ended, ended);
   qp.reset();
   EXPECT_EQ(stub_device().regions_ended, ended + 2) << "it, and that of the queue pair's results";
+}
+
+// Lent memory is given back: a NIC that still has it would write into memory of others.
+TEST(LentMemoryDeathTest, ThatTheNicDoesNotEndEndsTheProcess) {
+  stub_device() = StubDevice();
+  VerbsFabric fabric;
+  auto& node = dynamic_cast<VerbsNode&>(fabric.add_node("storage"));
+  auto lent = std::make_unique<VerbsNode::Lent>(node, 4096, Access::remote_all);
+  const auto end = [&] {
+    stub_device().deregistration_error = EBUSY;
+    lent.reset();
+  };
+  EXPECT_DEATH(end(), "the NIC does not end a region");
 }
 
 }  // namespace
