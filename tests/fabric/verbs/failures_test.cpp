@@ -335,5 +335,33 @@ TEST(LentMemoryDeathTest, ThatTheNicDoesNotEndEndsTheProcess) {
   EXPECT_DEATH(end(), "the NIC does not end a region");
 }
 
+// The flush of an end's receives may be seen before the failure that has caused it. It does not look as if the other
+// end had ended.
+TEST_F(ProviderFailures, AFailureOfAPairIsTheCauseAlsoIfItsReceivesAreSeenFirst) {
+  auto [here, there] = client.connect_pair(storage);
+  const auto receiving = [](QueuePair* end, Outcome* outcome) -> Task<void> {
+    try {
+      static_cast<void>(co_await end->receive());
+    } catch (const FabricError& error) {
+      outcome->status = error.status();
+    }
+    outcome->ended = true;
+  };
+  ASSERT_TRUE(here->post_receive(buffer.local(0, 64)));
+  Outcome at_here;
+  Outcome at_there;
+  Outcome request;
+  fabric->reactor().spawn(receiving(here.get(), &at_here));
+  fabric->reactor().spawn(receiving(there.get(), &at_there));
+  stub_device().failing_request = in(1);
+  stub_device().failure = IBV_WC_REM_ACCESS_ERR;
+  stub_device().failure_is_late = true;
+  fabric->reactor().spawn(submitting(here.get(), &request, add(0)));
+  fabric->reactor().run();
+  EXPECT_EQ(request.status, Status::remote_access);
+  EXPECT_EQ(at_here.status, Status::flushed);
+  EXPECT_EQ(at_there.status, Status::disconnected);
+}
+
 }  // namespace
 }  // namespace sidelatch::fabric::verbs
