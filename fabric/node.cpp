@@ -172,17 +172,27 @@ bool Node::remove(LKey key, bool even_if_busy) {
 }
 
 void Node::collect_garbage() {
-  std::erase_if(dying_, [&](std::uint32_t slot) {
-    Registration& entry = registrations_[slot];
-    if (in_use(LKey{(slot << kGenerationBits) | entry.generation})) {
+  end_unused();
+  std::erase_if(dying_, [&](std::uint32_t dying) {
+    if ((dying & kUnused) == 0) {
       return false;
     }
-    region_ended(entry);
+    const std::uint32_t slot = dying & ~kUnused;
+    Registration& entry = registrations_[slot];
     return_memory(entry.data, entry.length);
     entry.data = nullptr;
     free_slots_.push_back(slot);
     return true;
   });
+}
+
+void Node::end_unused() {
+  for (std::uint32_t& dying : dying_) {
+    if ((dying & kUnused) == 0 && !in_use(LKey{(dying << kGenerationBits) | registrations_[dying].generation})) {
+      region_ended(registrations_[dying]);
+      dying |= kUnused;
+    }
+  }
 }
 
 std::unique_ptr<QueuePair> Node::connect(Node& target) { return connect(target, QueuePairOptions{}); }

@@ -462,7 +462,8 @@ void QueuePair::post_first_in_line() {
 
 std::optional<std::uint64_t> QueuePair::result_of(std::uint64_t number) const noexcept {
   const bool is_there = number <= completed_ && posted_ - number < options_.send_queue_depth;
-  if (!is_there || results_ == nullptr || reactor_->explores()) {
+  if (!is_there || results_ == nullptr || reactor_->explores() ||
+      !is_atomic(ring_[number & (options_.send_queue_depth - 1)].opcode)) {  // none, or it was flushed
     return std::nullopt;
   }
   std::uint64_t value = 0;
@@ -511,6 +512,12 @@ void QueuePair::finish_chains(std::uint64_t sequence) {
   }
 }
 
+void QueuePair::end_unused_regions() {
+  if (!node_->dying_.empty()) [[unlikely]] {
+    node_->end_unused();
+  }
+}
+
 [[gnu::flatten]] void QueuePair::on_completed(std::uint64_t sequence) {
   if (sequence <= completed_) {
     return;
@@ -522,6 +529,7 @@ void QueuePair::finish_chains(std::uint64_t sequence) {
     take_place();
   }
   reactor_->return_completion_entries(freed);
+  end_unused_regions();
 }
 
 void QueuePair::on_error(std::uint64_t sequence, Status status, std::string_view detail) {
@@ -594,9 +602,13 @@ void QueuePair::fail_all(const std::shared_ptr<const FabricError>& cause, std::u
   nudge_wanted_ = false;
   cq_waiter_.unlink();
   const auto freed = static_cast<std::uint32_t>(outstanding_so_far());
+  for (std::uint64_t sequence = completed_ + 1; sequence <= posted_; ++sequence) {
+    in_flight(sequence).opcode = Opcode::recv;  // which is in no send queue: result_of() has nothing to tell
+  }
   completed_ = posted_;
   last_signaled_ = posted_;
   reactor_->return_completion_entries(freed);
+  end_unused_regions();
 }
 
 std::uint64_t QueuePair::bytes_in_flight() const noexcept {

@@ -62,7 +62,7 @@ void Reactor::destroy_all() noexcept {
 
 void Reactor::spawn(Task<void> task) {
   if (!task.valid()) {
-    throw std::invalid_argument("spawn: the task is empty: none was made, or it was moved from");
+    detail::refuse_empty_task("spawn");
   }
   start_root(this, std::move(task));
   if (explores_) {

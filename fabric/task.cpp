@@ -1,5 +1,8 @@
 #include <sidelatch/fabric/task.h>
 
+#include <stdexcept>
+#include <string>
+
 namespace sidelatch::fabric {
 
 namespace {
@@ -9,6 +12,10 @@ namespace {
 constinit thread_local unsigned tasks_in_destruction = 0;
 
 }  // namespace
+
+void detail::refuse_empty_task(const char* function) {
+  throw std::invalid_argument(std::string(function) + ": the task is empty: none was made, or it was moved from");
+}
 
 void detail::destroy_unended(std::coroutine_handle<> frame) noexcept {
   ++tasks_in_destruction;

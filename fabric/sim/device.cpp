@@ -11,7 +11,7 @@ namespace {
 
 NetworkDevice::Message message_of(Request& request, bool carries, Time now) {
   const std::size_t bytes = carries ? request.length : 0;
-  return {.connection = request.connection,
+  return {.connection = request.connection->number,
           .request = request.wr,
           .payload = {request.payload(), bytes},
           .old_value = request.old_value,
@@ -27,7 +27,7 @@ std::uint64_t answer_bytes(const Request& request) {
 }  // namespace
 
 void World::pass(Request& request) {
-  if (request.dropped) {
+  if (request.dropped()) {
     return;  // never sent, or behind a request that was refused
   }
   NetworkDevice& device = *request.device;
@@ -36,8 +36,7 @@ void World::pass(Request& request) {
     std::memset(request.payload(), 0, request.length);
   }
   const Time way = device.latency() + device.cable();
-  if (revoked(request.connection)) {
-    request.passed_back = true;
+  if (revoked(request)) {
     request.failed = true;
     request.status = Status::retry_exceeded;
     request.detail = kRevoked;
@@ -48,9 +47,10 @@ void World::pass(Request& request) {
   NetworkDevice::Message message = message_of(request, reads || request.payload_bound, now);
   const NetworkDevice::Verdict verdict = device.request(message);
   request.tag = message.tag;
-  request.passed_back = verdict != NetworkDevice::Verdict::forward;
   switch (verdict) {
     case NetworkDevice::Verdict::forward:
+      request.at_target = true;
+      request.connection->at_target.push_back(&request);
       schedule(now + way, request, Action::arrive);
       return;
     case NetworkDevice::Verdict::answer:
@@ -62,9 +62,7 @@ void World::pass(Request& request) {
       request.status = verdict == NetworkDevice::Verdict::drop ? Status::retry_exceeded : Status::remote_access;
       request.detail = "the device on the way to node " + request.target->name() +
                        (verdict == NetworkDevice::Verdict::drop ? " dropped it" : " refused it");
-      if (request.queue_pair != nullptr) {
-        request.queue_pair->drop_after(request);
-      }
+      request.connection->drop_behind(request.sequence);
       break;
   }
   deliver(request, now + way, now + way, answer_bytes(request));
@@ -72,27 +70,35 @@ void World::pass(Request& request) {
 
 // Answers of one queue pair leave its target in posting order: one that is ready early waits.
 void World::pass_back(Request& request) {
-  if (request.queue_pair != nullptr) {
-    for (const Request* earlier = request.queue_pair->oldest(); earlier != nullptr && earlier != &request;
-         earlier = earlier->next) {
-      if (!earlier->passed_back) {
-        request.waits_back = true;
-        return;
-      }
+  if (!request.at_target) {
+    return;  // an earlier request gets no answer
+  }
+  request.waits_back = true;
+  ++request.references;
+  std::deque<Request*>& waiting = request.connection->at_target;
+  while (!waiting.empty() && waiting.front()->waits_back) {
+    Request& first = *waiting.front();
+    waiting.pop_front();
+    first.at_target = false;
+    answer_at_device(first);
+    release(first);
+  }
+}
+
+// A dropped request gets no answer, so none passes the device that would come after it.
+[[gnu::noinline, gnu::cold]] void World::lose_answers(Request& request) {
+  std::deque<Request*>& waiting = request.connection->at_target;
+  while (request.at_target) {
+    Request& last = *waiting.back();
+    waiting.pop_back();
+    last.at_target = false;
+    if (last.waits_back) {
+      release(last);
     }
-  }
-  answer_at_device(request);
-  if (request.queue_pair == nullptr) {
-    return;
-  }
-  for (Request* later = request.next; later != nullptr && later->waits_back; later = later->next) {
-    later->waits_back = false;
-    answer_at_device(*later);
   }
 }
 
 void World::answer_at_device(Request& request) {
-  request.passed_back = true;
   NetworkDevice& device = *request.device;
   if (!request.failed && request.kind == model::Kind::write) {
     // Rule 2 for the device, which knows of the WRITE before its client does.

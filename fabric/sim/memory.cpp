@@ -24,7 +24,7 @@ bool overlap(const Request& request, const std::byte* data, std::uint64_t length
 // The target's bytes, or null if the request may not touch them: it was dropped or revoked, or the region ended after
 // the request arrived.
 std::byte* World::resolve(const Request& request) const {
-  if (request.dropped || revoked(request.connection)) {
+  if (request.dropped() || revoked(request)) {
     return nullptr;
   }
   if (request.kind == model::Kind::send) {
@@ -36,10 +36,10 @@ std::byte* World::resolve(const Request& request) const {
 
 // Answers a request for which resolve() has no bytes, unless it was answered before.
 [[gnu::noinline, gnu::cold]] void World::refuse_unresolved(Request& request) {
-  if (request.dropped) {
+  if (request.dropped()) {
     return;
   }
-  if (revoked(request.connection)) {
+  if (revoked(request)) {
     respond_with_error(request, Status::retry_exceeded, kRevoked);
   } else {
     respond_with_error(request, Status::remote_access, "the region was deregistered meanwhile");
@@ -280,7 +280,7 @@ void World::store(Request& request) {
       observe_step(SimStep::Kind::store, request);
       changed(*request.target, word, model::kWordBytes);
     }
-  } else if (!request.failed && revoked(request.connection)) {
+  } else if (!request.failed && revoked(request)) {
     refuse_unresolved(request);  // the atomic has loaded, but never stores
     return;
   }
@@ -292,7 +292,7 @@ void World::revoke(SimNode& target, std::uint64_t connection) {
   revoked_.insert(connection);
   for (std::size_t i = 0; i < target.executing.size();) {
     Request& request = *target.executing[i];
-    if (request.connection != connection) {
+    if (request.connection->number != connection) {
       ++i;
       continue;
     }
@@ -319,9 +319,7 @@ void World::stop_executing(SimNode& node, const std::byte* data, std::uint64_t l
       request.failed = true;
       request.status = Status::remote_access;
       request.detail = "the region was deregistered meanwhile";
-      if (request.queue_pair != nullptr) {
-        request.queue_pair->drop_after(request);
-      }
+      request.connection->drop_behind(request.sequence);
     }
     stop(request);
   }

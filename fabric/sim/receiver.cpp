@@ -22,7 +22,7 @@ bool is_plain_and_placed(const Request& request) {
 }
 
 bool must_wait(const Request& request, const ReceiveQueue& buffers) {
-  return is_message(request.wr.opcode) && !is_notice(request) && !request.dropped && !buffers.has_buffer();
+  return is_message(request.wr.opcode) && !is_notice(request) && !request.dropped() && !buffers.has_buffer();
 }
 
 }  // namespace
@@ -59,14 +59,14 @@ void SimQueuePair::end_connection() noexcept {
 
 // Handles requests of a pair before arrive().
 void World::arrive_at_end(Request& request) {
-  if (revoked(request.connection)) {
-    if (!request.dropped && !is_notice(request)) {
+  if (revoked(request)) {
+    if (!request.dropped() && !is_notice(request)) {
       respond_with_error(request, Status::retry_exceeded, kRevoked);
     }
     return;
   }
   Inbound& inbound = request.receiver->inbound();
-  inbound.refuses |= request.dropped;  // a message that is never sent leaves no gap before later ones
+  inbound.refuses |= request.dropped();  // a message that is never sent leaves no gap before later ones
   if (inbound.refuses && !is_notice(request)) {
     return;
   }
@@ -82,7 +82,7 @@ void World::resume_held(SimQueuePair& end) {
     held.pop_front();
     if (is_notice(request)) {
       expect(request);
-    } else if (!request.dropped) {
+    } else if (!request.dropped()) {
       request.admitted = true;
       arrive(request);
     }
@@ -101,9 +101,6 @@ bool World::take_buffer(Request& request) {
   Inbound& inbound = end.inbound();
   inbound.too_short = buffer;
   inbound.refuses = true;
-  for (Request* later : inbound.held) {
-    later->dropped |= !is_notice(*later);  // the sender's queue pair does not drop it if the queue pair is gone
-  }
   respond_with_error(request, Status::remote_invalid_request,
                      fmt::format("a SEND of {} bytes met a receive buffer of {} bytes: post longer ones, or send less",
                                  request.length, buffer.length));
@@ -132,7 +129,7 @@ void World::expect(Request& request) {
 }
 
 void World::receive(Request& request) {
-  if (revoked(request.connection)) {
+  if (revoked(request)) {
     return;
   }
   std::deque<Request*>& accepted = request.receiver->inbound().accepted;
@@ -145,7 +142,7 @@ void World::receive(Request& request) {
 
 // To the CPU.
 void World::hand_over(Request& request) {
-  if (request.dropped) {
+  if (request.dropped()) {
     return;
   }
   SimQueuePair& end = *request.receiver;
@@ -187,7 +184,7 @@ void World::hang_up(SimQueuePair& end) {
   while (!held.empty()) {
     Request& request = *held.front();
     held.pop_front();
-    if (!request.dropped && !is_notice(request)) {
+    if (!request.dropped() && !is_notice(request)) {
       respond_with_error(request, Status::retry_exceeded, kRevoked);
     }
     release(request);

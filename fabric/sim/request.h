@@ -5,8 +5,11 @@
 #include <sidelatch/fabric/model/rules.h>
 #include <sidelatch/fabric/work_request.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +19,22 @@ namespace sidelatch::fabric::sim {
 class NetworkDevice;
 class SimNode;
 class SimQueuePair;
+struct Request;
+
+/// What binds the requests of one queue pair to each other on their way. It outlives the queue pair, because requests
+/// that have left its NIC still execute (rule 9). After an error a queue pair makes a new one, with the same number.
+struct Connection {
+  std::uint64_t number = 0;
+  /// The last place, sample, load or store of the requests of each kind that have reached the target (rule 5).
+  std::array<Time, 4> executed_until{};
+  /// Requests behind this one are never executed: it was refused, or they were not sent.
+  std::uint64_t last_executed = std::numeric_limits<std::uint64_t>::max();
+  /// That the device has forwarded and whose answers have not passed it yet, in posting order.
+  std::deque<Request*> at_target;
+  std::uint32_t references = 0;  ///< its requests, and the queue pair
+
+  void drop_behind(std::uint64_t sequence) noexcept { last_executed = std::min(last_executed, sequence); }
+};
 
 struct alignas(32) Request {
   /// One piece that is placed or sampled, and when.
@@ -35,15 +54,14 @@ struct alignas(32) Request {
   std::uint64_t tag = 0;            ///< the device's
   SimNode* initiator = nullptr;
   SimNode* target = nullptr;
-  Request* next = nullptr;       ///< on its queue pair, in posting order
-  std::uint64_t connection = 0;  ///< number of its queue pair; outlives the queue pair
+  Request* next = nullptr;  ///< on its queue pair, in posting order
+  Connection* connection = nullptr;
   std::uint64_t sequence = 0;    ///< 0: not a request but the notice that the other end of a pair has ended
   std::uint32_t references = 0;  ///< events on the agenda, and 1 for its queue pair
 
-  bool passed_back = false;    ///< the device has seen its answer, or has given it
+  bool at_target = false;      ///< is in its connection's list of that name
   bool waits_back = false;     ///< its answer is at the device before that of an earlier request
   bool payload_bound = false;  ///< fetched, or inlined
-  bool dropped = false;        ///< will not be executed: an earlier request failed, or its payload was never fetched
   bool admitted = false;       ///< the receiving end does not hold it back, or no longer does
   bool begun = false;          ///< its first place, or all of it, was due
   bool executing = false;      ///< between its first and its last place or sample
@@ -69,34 +87,37 @@ struct alignas(32) Request {
   std::array<std::byte, 64> small{};
   std::vector<std::byte> large;
 
+  /// Will not be executed: an earlier request failed, or its payload was never fetched.
+  [[nodiscard]] bool dropped() const noexcept { return sequence > connection->last_executed; }
   /// The payload on its way, in either direction.
   [[nodiscard]] std::byte* payload() noexcept { return length <= small.size() ? small.data() : large.data(); }
 };
 
-/// Keeps requests for reuse: a warmed-up simulation allocates none.
-class RequestPool {
+/// Keeps requests, or connections, for reuse: a warmed-up simulation allocates none.
+template <class T>
+class Pool {
  public:
-  [[nodiscard]] Request* take() {
+  [[nodiscard]] T* take() {
     if (free_.empty()) [[unlikely]] {
       grow();
     }
-    Request* request = free_.back();
+    T* const taken = free_.back();
     free_.pop_back();
-    return request;
+    return taken;
   }
-  void give_back(Request* request) { free_.push_back(request); }
+  void give_back(T* given) { free_.push_back(given); }
 
  private:
   [[gnu::noinline]] void grow() {
-    chunks_.push_back(std::make_unique<std::array<Request, kChunk>>());
-    for (Request& request : *chunks_.back()) {
-      free_.push_back(&request);
+    chunks_.push_back(std::make_unique<std::array<T, kChunk>>());
+    for (T& one : *chunks_.back()) {
+      free_.push_back(&one);
     }
   }
 
   static constexpr std::size_t kChunk = 64;
-  std::vector<std::unique_ptr<std::array<Request, kChunk>>> chunks_;
-  std::vector<Request*> free_;
+  std::vector<std::unique_ptr<std::array<T, kChunk>>> chunks_;
+  std::vector<T*> free_;
 };
 
 }  // namespace sidelatch::fabric::sim

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sidelatch::fabric::sim {
 
@@ -28,6 +29,12 @@ SimQueuePair::SimQueuePair(SimNode& initiator, SimNode& target, const QueuePairO
 SimQueuePair::~SimQueuePair() {
   disconnect();
   cancel_in_flight();
+  World& world = initiator_->world;
+  for (Connection* const connection : {open_, former_}) {
+    if (connection != nullptr) {
+      world.release(*connection);
+    }
+  }
   if (SimQueuePair* const other = peer()) {
     other->inbound_->peer = nullptr;
   }
@@ -42,6 +49,15 @@ void SimQueuePair::leave_cache() noexcept {
   }
 }
 
+Connection* World::make_connection(std::uint64_t number) {
+  Connection* const made = connection_pool_.take();
+  made->number = number;
+  made->executed_until = {};
+  made->last_executed = std::numeric_limits<std::uint64_t>::max();
+  made->references = 1;
+  return made;
+}
+
 Request* World::make_request(SimQueuePair& queue_pair, const CheckedRequest& checked, std::uint64_t sequence,
                              SimNode& initiator, SimNode& target) {
   Request* request = pool_.take();
@@ -49,7 +65,8 @@ Request* World::make_request(SimQueuePair& queue_pair, const CheckedRequest& che
   request->length = request->wr.length();
   request->kind = model::kind_of(request->wr.opcode);
   request->queue_pair = &queue_pair;
-  request->connection = queue_pair.connection();
+  request->connection = &queue_pair.open_connection();
+  ++request->connection->references;
   request->receiver = queue_pair.peer();
   request->device = queue_pair.device;
   request->initiator = &initiator;
@@ -57,8 +74,8 @@ Request* World::make_request(SimQueuePair& queue_pair, const CheckedRequest& che
   request->next = nullptr;
   request->sequence = sequence;
   request->references = 1;
-  request->passed_back = request->waits_back = false;
-  request->payload_bound = request->dropped = request->admitted = false;
+  request->at_target = request->waits_back = false;
+  request->payload_bound = request->admitted = false;
   request->begun = request->executing = request->stepwise = false;
   request->done = request->failed = false;
   request->tag = request->old_value = request->pieces = 0;
@@ -79,7 +96,6 @@ Request* World::make_request(SimQueuePair& queue_pair, const CheckedRequest& che
   for (const CheckedRequest& checked : chain) {
     Request* request = world.make_request(*this, checked, first++, *initiator_, *target_);
     const WorkRequest& wr = request->wr;
-    request->dropped = target_refuses_;
     (newest_ == nullptr ? oldest_ : newest_->next) = request;
     newest_ = request;
     world.observe_step(SimStep::Kind::post, *request);
@@ -136,15 +152,33 @@ void SimQueuePair::cancel_in_flight() noexcept {
     oldest_ = request->next;
     const bool carries = request->kind == model::Kind::write || request->kind == model::Kind::send;
     is_sent = is_sent && (!carries || request->length == 0 || request->payload_bound);
-    request->dropped = request->dropped || !is_sent;
+    if (!is_sent) {
+      open_->drop_behind(request->sequence - 1);
+    }
     request->queue_pair = nullptr;
     initiator_->world.release(*request);
   }
   leave_cache();
   newest_ = next_to_issue_ = nullptr;
   reads_issued_ = atomics_issued_ = 0;
-  target_refuses_ = false;
+  if (open_ != nullptr) {
+    if (former_ != nullptr) {
+      initiator_->world.release(*former_);
+    }
+    former_ = std::exchange(open_, nullptr);
+  }
   end_connection();
+}
+
+Connection& SimQueuePair::open_connection() {
+  if (open_ == nullptr) [[unlikely]] {
+    open_ = initiator_->world.make_connection(connection_);
+  }
+  return *open_;
+}
+
+Time SimQueuePair::former_requests_executed() const {
+  return former_ == nullptr ? Time::zero() : *std::ranges::max_element(former_->executed_until);
 }
 
 void SimQueuePair::revoke() {
@@ -169,9 +203,7 @@ bool SimQueuePair::lose_connection() {
   if (oldest_ == nullptr) {
     return false;
   }
-  for (Request* request = oldest_; request != nullptr; request = request->next) {
-    request->dropped = true;  // what the target has begun goes on
-  }
+  open_->drop_behind(0);  // what the target has begun goes on
   on_error(oldest_->sequence, Status::retry_exceeded, "the connection was lost");
   return true;
 }
@@ -185,20 +217,16 @@ Task<void> SimQueuePair::restore_connection() {
   }
   // Two round trips of the connection manager; requests of the old connection that are still on the wire come first.
   const NicTimes& times = initiator_->times;
-  const Time executed = *std::ranges::max_element(executed_until);
   const Time way = device != nullptr ? device->cable() * 2 + device->latency() : times.propagation;
   const std::weak_ptr<const bool> exists = exists_;
   co_await reactor().sleep((way + times.latency * 2) * 4 +
-                           std::max(executed - initiator_->world.now, Duration::zero()));
+                           std::max(former_requests_executed() - initiator_->world.now, Duration::zero()));
+  // Those that have reached the target meanwhile, too.
+  while (!exists.expired() && former_requests_executed() > initiator_->world.now) {
+    co_await reactor().sleep(former_requests_executed() - initiator_->world.now);
+  }
   if (!exists.expired() && device != nullptr) {
     device->connected(connection_, *initiator_);
-  }
-}
-
-void SimQueuePair::drop_after(Request& failed) {
-  target_refuses_ = true;
-  for (Request* request = failed.next; request != nullptr; request = request->next) {
-    request->dropped = true;
   }
 }
 
@@ -317,8 +345,7 @@ void World::issue(Request& request, bool from_doorbell) {
 
 void World::fetch(Request& request) {
   if (request.queue_pair == nullptr) {
-    request.dropped = true;  // its queue pair ended before the payload was read: nothing is sent
-    return;
+    return;  // dropped: its queue pair ended before the payload was read
   }
   const std::byte* from = request.wr.local.data;
   touch(*request.initiator, from, request.length, /*writes=*/false);

@@ -88,9 +88,7 @@ bool World::refuse(Request& request) {
   request.failed = true;
   request.status = status;
   request.detail = std::move(detail);
-  if (request.queue_pair != nullptr) {
-    request.queue_pair->drop_after(request);
-  }
+  request.connection->drop_behind(request.sequence);
   respond(request, now, 0, now);
 }
 
@@ -100,10 +98,10 @@ bool World::refuse(Request& request) {
     arrive_at_end(request);
     return;
   }
-  if (request.dropped) {
+  if (request.dropped()) {
     return;
   }
-  if (revoked(request.connection)) {
+  if (revoked(request)) {
     respond_with_error(request, Status::retry_exceeded, kRevoked);
     return;
   }
@@ -145,10 +143,8 @@ bool World::refuse(Request& request) {
       plan_atomic(request, served);
       break;
   }
-  if (request.queue_pair != nullptr) {
-    Time& until = request.queue_pair->executed_until[static_cast<std::size_t>(request.kind)];
-    until = std::max(until, request.last);
-  }
+  Time& until = request.connection->executed_until[static_cast<std::size_t>(request.kind)];
+  until = std::max(until, request.last);
   if (request.receiver != nullptr) [[unlikely]] {
     expect(request);
   }
@@ -156,14 +152,12 @@ bool World::refuse(Request& request) {
 
 // The earliest moment at which the ordering rules let the request's first micro-step happen.
 Time World::not_before(const Request& request, Time time) const {
-  if (request.queue_pair != nullptr) {
-    // The initiator has already waited for Order::completed. Order::same_word holds because a word has one lock slot,
-    // which serves in the order of arrival.
-    unsigned firsts = waits_for_[static_cast<std::size_t>(request.kind)][request.wr.fence ? 1 : 0];
-    for (; firsts != 0; firsts &= firsts - 1) {
-      const Time executed = request.queue_pair->executed_until[static_cast<std::size_t>(std::countr_zero(firsts))];
-      time = std::max(time, executed + kAfter);  // rule 5
-    }
+  // The initiator has already waited for Order::completed. Order::same_word holds because a word has one lock slot,
+  // which serves in the order of arrival.
+  unsigned firsts = waits_for_[static_cast<std::size_t>(request.kind)][request.wr.fence ? 1 : 0];
+  for (; firsts != 0; firsts &= firsts - 1) {
+    const Time executed = request.connection->executed_until[static_cast<std::size_t>(std::countr_zero(firsts))];
+    time = std::max(time, executed + kAfter);  // rule 5
   }
   const bool sees_writes =
       request.kind == model::Kind::read || (request.kind == model::Kind::atomic && options.rules.atomics_see_writes);

@@ -6,7 +6,6 @@
 #include <sidelatch/fabric/queue_pair.h>
 #include <sidelatch/fabric/sim/network_device.h>
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -37,9 +36,6 @@ class SimQueuePair final : public QueuePair {
 
   /// The response to `request` has arrived.
   void on_response(Request& request);
-  /// The target has refused `failed`: it accepts nothing more from this queue pair until it is reconnected.
-  void drop_after(Request& failed);
-
   /// Called when the target has ended its half of the connection for good.
   void revoke();
   /// See Simulation::lose_connection().
@@ -52,13 +48,11 @@ class SimQueuePair final : public QueuePair {
   [[nodiscard]] SimNode& initiator() const noexcept { return *initiator_; }
   using QueuePair::on_ended;
   using QueuePair::receives;
-  /// The oldest request in flight; its `next` is the one posted after it.
-  [[nodiscard]] Request* oldest() const noexcept { return oldest_; }
+  /// Of the next request.
+  [[nodiscard]] Connection& open_connection();
   [[nodiscard]] std::uint64_t connection() const noexcept { return connection_; }
   [[nodiscard]] SimNode& target() const noexcept { return *target_; }
 
-  /// The last place, sample, load or store of the requests of each kind that have reached the target (rule 5).
-  std::array<Time, 4> executed_until{};
   /// Messages of one queue pair arrive in posting order.
   Time last_arrival{};
   /// What its requests pass, or null: the link, with its propagation.
@@ -80,17 +74,19 @@ class SimQueuePair final : public QueuePair {
   void complete_in_order();
   void fail(const Request& request);
   void count_issued(const Request& request, int change);
+  [[nodiscard]] Time former_requests_executed() const;
 
   SimNode* initiator_;
   SimNode* target_;
   std::uint64_t connection_;
+  Connection* open_ = nullptr;        // of the requests since the last error; null: none was posted
+  Connection* former_ = nullptr;      // of those before it
   std::unique_ptr<Inbound> inbound_;  // of an end of a pair
   Request* oldest_ = nullptr;         // in flight, in posting order
   Request* newest_ = nullptr;
   Request* next_to_issue_ = nullptr;
   std::uint32_t reads_issued_ = 0;
   std::uint32_t atomics_issued_ = 0;
-  bool target_refuses_ = false;
   std::shared_ptr<const bool> exists_ =
       std::make_shared<const bool>(true);  // tells a reconnection that this was destroyed
 };

@@ -157,7 +157,7 @@ void World::cancel_timer(std::uint64_t timer) noexcept {
 }
 
 void World::tell_observer(SimStep::Kind kind, const Request& request, std::uint64_t piece) {
-  observer->on_step({kind, now, request.queue_pair, request.sequence, piece, &request.wr});
+  observer->on_step({kind, now, request.queue_pair, request.sequence, piece, &request.wr, request.connection->number});
 }
 
 }  // namespace sidelatch::fabric::sim

@@ -79,6 +79,8 @@ class World {
   // A request's life, in order.
   Request* make_request(SimQueuePair& queue_pair, const CheckedRequest& checked, std::uint64_t sequence,
                         SimNode& initiator, SimNode& target);
+  /// With one reference.
+  [[nodiscard]] Connection* make_connection(std::uint64_t number);
   void issue(Request& request, bool from_doorbell);
   void fetch(Request& request);
   void arrive(Request& request);
@@ -103,7 +105,16 @@ class World {
   /// Drops one reference; the last one frees the request.
   void release(Request& request) {
     if (--request.references == 0) {
+      if (request.at_target) [[unlikely]] {
+        lose_answers(request);
+      }
+      release(*request.connection);
       pool_.give_back(&request);
+    }
+  }
+  void release(Connection& connection) {
+    if (--connection.references == 0) [[unlikely]] {
+      connection_pool_.give_back(&connection);
     }
   }
 
@@ -126,6 +137,7 @@ class World {
   [[nodiscard]] bool revoked(std::uint64_t connection) const {
     return !revoked_.empty() && revoked_.contains(connection);
   }
+  [[nodiscard]] bool revoked(const Request& request) const { return revoked(request.connection->number); }
   /// Stops requests executing in these bytes because their region has ended.
   void stop_executing(SimNode& node, const std::byte* data, std::uint64_t length);
   void observe_step(SimStep::Kind kind, const Request& request, std::uint64_t piece = 0) {
@@ -157,6 +169,7 @@ class World {
 
  private:
   void tell_observer(SimStep::Kind kind, const Request& request, std::uint64_t piece);
+  void lose_answers(Request& request);
   [[nodiscard]] Time qp_state_cost(SimNode& node, SimQueuePair& queue_pair);
   void arrive_at_end(Request& request);
   bool take_buffer(Request& request);
@@ -198,7 +211,8 @@ class World {
   std::unordered_set<std::uint64_t> revoked_;  // connections
   std::mt19937_64 random_;
   EventQueue agenda_;
-  RequestPool pool_;
+  Pool<Request> pool_;
+  Pool<Connection> connection_pool_;
   std::vector<Timer> timers_;
   std::vector<std::uint32_t> free_timers_;
 };

@@ -484,8 +484,21 @@ class MemoryServer::Loop {
     if (is_switched && !failed_) {
       static_cast<void>(place());
     }
+    for (auto& [number, connection] : client.connections) {
+      end(connection);
+    }
     connections_ -= client.connections.size();
     client.connections.clear();
+  }
+  // Nobody may take a client for dead whose queue pair goes on.
+  void end(Connection& connection) {
+    if (connection.end->revoke() || failed_) {
+      return;
+    }
+    fail("the NIC does not end a queue pair of a client that is gone: restart this server");
+    for (Client& client : clients_) {
+      refuse(client, failure_);
+    }
   }
   exchange::Message take_over(const Client& by) {
     for (Client& client : clients_) {
@@ -521,7 +534,14 @@ class MemoryServer::Loop {
   }
 
   // The client's end is gone.
-  void forget_connection(Client& client, std::uint32_t number) { connections_ -= client.connections.erase(number); }
+  void forget_connection(Client& client, std::uint32_t number) {
+    const auto found = client.connections.find(number);
+    if (found != client.connections.end()) {
+      end(found->second);
+      client.connections.erase(found);
+      --connections_;
+    }
+  }
 
   exchange::Message lend(Client& client, const exchange::Allocate& wanted) {
     const std::uint64_t taken = node_->port().placement().taken_by(wanted.bytes);

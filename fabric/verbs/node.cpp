@@ -30,6 +30,14 @@ unsigned access_flags(Access access, bool relaxed_ordering) {
   return flags;
 }
 
+// Its memory is about to be given back.
+void deregister(ibv_mr* region) noexcept {
+  const int error = ibv_dereg_mr(region);
+  if (error != 0 && !is_gone(error)) {
+    abort_for("a region");
+  }
+}
+
 }  // namespace
 
 VerbsNode::VerbsNode(std::string name, const Port& port, VerbsReactor& reactor)
@@ -125,15 +133,13 @@ void VerbsNode::place_region(Registration& registration) {
   registration.nic_region = region;
 }
 
-// The NIC has one registration for both sides. It is kept while requests of this node need it.
+// The NIC has one registration for both sides. It is kept while requests of this node need it: region_ended() follows
+// as soon as they are done.
 void VerbsNode::region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept {}
 
 void VerbsNode::region_ended(Registration& registration) noexcept {
   if (auto* const region = static_cast<ibv_mr*>(std::exchange(registration.nic_region, nullptr))) {
-    const int error = ibv_dereg_mr(region);
-    if (error != 0 && !is_gone(error)) {
-      abort_for("a region");
-    }
+    deregister(region);
   }
 }
 
@@ -148,7 +154,7 @@ VerbsNode::Lent::Lent(VerbsNode& node, std::uint64_t bytes, Access access)
 }
 
 VerbsNode::Lent::~Lent() {
-  region_.reset();
+  deregister(region_.release());
   node_->return_memory(data_, bytes_);
 }
 

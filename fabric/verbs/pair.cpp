@@ -60,12 +60,15 @@ void VerbsQueuePair::on_receive(const ibv_wc& completion) {
     }
     static_cast<void>(receives()->take_buffer());
     receives()->fill(arrival);
+    end_unused_regions();
   } else if (ends_) {
     return;  // the cause is known
   } else if (completion.status == IBV_WC_WR_FLUSH_ERR) {
-    // Either the other end has ended, or the NIC has refused a request of it, which ends it, too.
-    other_ended_ = true;
-    close_receives();
+    if (other_ended_) {
+      close_receives();
+    } else {
+      reactor_->look_for_cause_later(*this);
+    }
   } else {
     // The sender hears of it from its own NIC, so it is left to that.
     pair_->ended = true;
@@ -75,6 +78,15 @@ void VerbsQueuePair::on_receive(const ibv_wc& completion) {
                     "longer buffers, or send less",
                     port_->device_name(), ibv_wc_status_str(completion.status), completion.vendor_err)));
   }
+}
+
+void VerbsQueuePair::close_flushed_receives() {
+  if (ends_) {
+    return;  // a request of this end has failed: that is the cause
+  }
+  // Either the other end has ended, or the NIC has refused a request of it, which ends it, too.
+  other_ended_ = true;
+  close_receives();
 }
 
 bool VerbsQueuePair::may_wait_for_receiver() const noexcept {
@@ -103,6 +115,7 @@ void VerbsQueuePair::on_other_ended() noexcept {
 
 void VerbsQueuePair::close_receives() noexcept {
   receives()->close(std::make_shared<const FabricError>(Status::disconnected, kOtherEnded));
+  end_unused_regions();
 }
 
 void VerbsQueuePair::end_by_node() {

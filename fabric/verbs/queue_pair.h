@@ -79,6 +79,8 @@ class VerbsQueuePair final : public QueuePair {
   }
   /// A receive has completed.
   void on_receive(const ibv_wc& completion);
+  /// The NIC has flushed receives, and no request of this end is known to have failed.
+  void close_flushed_receives();
   [[nodiscard]] bool awaits_message() const noexcept { return receives() != nullptr && receives()->is_awaited(); }
   /// Whether a request may wait for ever, for a buffer of the other end.
   [[nodiscard]] bool may_wait_for_receiver() const noexcept;

@@ -94,6 +94,7 @@ std::uint32_t VerbsReactor::attach(VerbsQueuePair& queue_pair) {
 
 void VerbsReactor::detach(std::uint32_t place) noexcept {
   std::erase(refused_, places_[place].queue_pair);
+  std::erase(flushed_, places_[place].queue_pair);
   places_[place].queue_pair = nullptr;
   free_places_.push_back(place);
 }
@@ -242,6 +243,18 @@ void VerbsReactor::poll() {
   poll<&VerbsQueuePair::on_completion>(completions_.get());
   for (const ReceiveCompletions& receives : receive_completions_) {
     poll_receives(receives.queue.get());
+  }
+  if (!flushed_.empty()) [[unlikely]] {
+    close_flushed();
+  }
+}
+
+void VerbsReactor::close_flushed() {
+  poll<&VerbsQueuePair::on_completion>(completions_.get());
+  while (!flushed_.empty()) {
+    VerbsQueuePair* const queue_pair = flushed_.back();
+    flushed_.pop_back();
+    queue_pair->close_flushed_receives();
   }
 }
 

@@ -90,6 +90,10 @@ class VerbsReactor final : public Reactor {
   /// Remembers that `queue_pair` could not post; it reports that later, when nobody is in the middle of posting.
   void report_later(VerbsQueuePair& queue_pair) { refused_.push_back(&queue_pair); }
 
+  /// The NIC has flushed receives of `queue_pair`. If a request of that end has failed, its completion lies in the
+  /// queue by now, so the receives are closed after the next look there.
+  void look_for_cause_later(VerbsQueuePair& queue_pair) { flushed_.push_back(&queue_pair); }
+
   /// Tasks wait for words of that node's memory, or no longer.
   void watch(VerbsCpu& cpu) { watching_.push_back(&cpu); }
   void unwatch(VerbsCpu& cpu) noexcept { std::erase(watching_, &cpu); }
@@ -124,6 +128,7 @@ class VerbsReactor final : public Reactor {
   [[nodiscard]] bool awaits_message() const noexcept;
   void fire_timers();
   void report_refused();
+  void close_flushed();
   void take_mail();
   void look_around();
   void look_for_stalled();
@@ -146,6 +151,7 @@ class VerbsReactor final : public Reactor {
   std::vector<Place> places_;
   std::vector<std::uint32_t> free_places_;
   std::vector<VerbsQueuePair*> refused_;
+  std::vector<VerbsQueuePair*> flushed_;
   std::vector<VerbsCpu*> watching_;
   std::vector<Posting> posting_;
   std::vector<Timer> timers_;

@@ -252,5 +252,25 @@ TEST(QueuePairErrors, ErrorsReturnTheirCompletionEntries) {
   EXPECT_EQ(world.reactor().completion_queue_free(), 8U);
 }
 
+// Its place holds the old value of an earlier atomic.
+TEST(QueuePairErrors, AFlushedAtomicHasNoResult) {
+  TwoNodes world({.queue_pair = {.send_queue_depth = 4}});
+  const auto add = [&] { world.run(submit(*world.qp, fetch_add(world.word(0), 1))); };
+  for (int i = 0; i < 5; ++i) {
+    add();
+  }
+  const std::uint64_t last = world.qp->posted();
+  const std::array chain = {fetch_add(world.word(0), 1), fetch_add(world.word(0), 1)};
+  ASSERT_TRUE(world.qp->post(chain));
+  ASSERT_TRUE(world.simulation.lose_connection(*world.qp));
+  EXPECT_EQ(world.qp->result_of(last), 4U) << "it had completed";
+  EXPECT_EQ(world.qp->result_of(last + 1), std::nullopt);
+  EXPECT_EQ(world.qp->result_of(last + 2), std::nullopt);
+  world.run(world.qp->reconnect());
+  add();
+  EXPECT_EQ(world.qp->result_of(last + 2), std::nullopt) << "nor when others have completed behind it";
+  EXPECT_NE(world.qp->result_of(last + 3), std::nullopt);
+}
+
 }  // namespace
 }  // namespace sidelatch::fabric

@@ -280,5 +280,29 @@ TEST(Reactors, EqualSeedsGiveEqualRunsAndOthersDiffer) {
   EXPECT_NE(contend(7).end, contend(8).end);
 }
 
+Task<int> await_empty() {
+  const Task<int> none;
+  const int value = co_await none;
+  co_return value;
+}
+
+TEST(Reactor, AnEmptyTaskIsRefusedByName) {
+  TwoNodes world;
+  const auto refusal = [&](auto&& start) -> std::string {
+    try {
+      start();
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  constexpr const char* kEmpty = "the task is empty: none was made, or it was moved from";
+  EXPECT_EQ(refusal([&] { world.reactor().run(Task<>()); }), std::string("run: ") + kEmpty);
+  EXPECT_EQ(refusal([&] { static_cast<void>(world.reactor().run(Task<int>())); }), std::string("run: ") + kEmpty);
+  EXPECT_EQ(refusal([&] { world.reactor().spawn(Task<>()); }), std::string("spawn: ") + kEmpty);
+  EXPECT_EQ(refusal([&] { static_cast<void>(world.reactor().run(await_empty())); }),
+            std::string("co_await: ") + kEmpty);
+}
+
 }  // namespace
 }  // namespace sidelatch::fabric

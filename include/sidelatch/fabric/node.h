@@ -104,8 +104,10 @@ class Node {
   virtual void place_region(Registration& registration) = 0;
   /// Other nodes can no longer reach this region: none of their requests may touch its bytes after this returns. If
   /// `in_use`, requests of this node still use it; region_ended() follows when they are done, before its memory is
-  /// released.
+  /// released. A fabric whose NIC has one registration for both sides may leave a region that is in use open to other
+  /// nodes until region_ended().
   virtual void region_removed(Registration& registration, bool in_use) noexcept = 0;
+  /// Called as soon as a completion, or the end of a queue pair, shows that no request uses the region.
   virtual void region_ended(Registration& registration) noexcept { (void)registration; }
   /// Makes the object behind cpu(), once.
   [[nodiscard]] virtual std::unique_ptr<Cpu> make_cpu();
@@ -137,12 +139,18 @@ class Node {
   bool remove(LKey key, bool even_if_busy);
   [[nodiscard]] bool in_use(LKey key) const;
   void collect_garbage();
+  /// Ends the registrations of dying regions that no request uses any more. Their memory stays until collect_garbage():
+  /// a task that is about to resume may still read what was delivered.
+  void end_unused();
 
   std::string name_;
   std::unique_ptr<Cpu> cpu_;
   std::vector<Registration> registrations_;
   std::vector<std::uint32_t> free_slots_;
-  std::vector<std::uint32_t> dying_;  // removed, owned, still in use by work requests in flight
+  // Slots of regions that are owned and were in use by work requests in flight when they were removed. With kUnused: no
+  // request uses the region any more, and region_ended() has been called.
+  std::vector<std::uint32_t> dying_;
+  static constexpr std::uint32_t kUnused = 1U << 31;
   std::vector<QueuePair*> queue_pairs_;
 };
 

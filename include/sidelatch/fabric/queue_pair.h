@@ -259,6 +259,9 @@ class QueuePair {
   void on_refused(std::uint64_t sequence, Status status, std::string_view detail);
   /// For fabrics with two-sided messages: makes this the end of a pair. Call it before the first request.
   void make_two_sided();
+  /// A request of this node has ended: regions that it alone still used end at the NIC, too. Completions and errors do
+  /// this; a fabric calls it for receives.
+  void end_unused_regions();
   /// The queue that the NIC fills; null if this is no end of a pair.
   [[nodiscard]] ReceiveQueue* receives() const noexcept { return receives_.get(); }
   /// Called when a receive buffer was posted.

@@ -53,7 +53,8 @@ class Reactor {
   /// do not make it doubt what it says of a client that waits and asks what time it is.
   [[nodiscard]] virtual Time lease_clock() const { return now(); }
 
-  /// Runs until `task` has ended and returns its value or throws its exception; other tasks run meanwhile.
+  /// Runs until `task` has ended and returns its value or throws its exception; other tasks run meanwhile. Throws
+  /// std::invalid_argument for an empty task.
   template <class T>
   T run(Task<T> task);
 
@@ -311,6 +312,9 @@ Task<void> run_into(Task<T> task, RunSlot<T>* slot) {
 
 template <class T>
 T Reactor::run(Task<T> task) {
+  if (!task.valid()) {
+    detail::refuse_empty_task("run");
+  }
   detail::RunSlot<T> slot;
   // Not spawned: its frame must not outlive `slot`, even when another task's exception leaves drive().
   Task<void> wrapper = detail::run_into(std::move(task), &slot);

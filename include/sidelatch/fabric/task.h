@@ -30,6 +30,9 @@ class Task;
 
 namespace detail {
 
+/// Throws std::invalid_argument: `function` was given a task without a frame.
+[[noreturn]] void refuse_empty_task(const char* function);
+
 /// Destroys the frame of a task that has not ended; see destroys_a_task().
 void destroy_unended(std::coroutine_handle<> frame) noexcept;
 
@@ -134,14 +137,20 @@ class [[nodiscard]] Task {
     std::coroutine_handle<promise_type> frame_;
   };
 
-  /// Starts the task and waits for its value. A task is awaited once.
-  Awaiter operator co_await() const& noexcept { return Awaiter{frame_}; }
-  Awaiter operator co_await() const&& noexcept { return Awaiter{frame_}; }
+  /// Starts the task and waits for its value. A task is awaited once. Throws std::invalid_argument if it is empty.
+  Awaiter operator co_await() const& { return start(); }
+  Awaiter operator co_await() const&& { return start(); }
 
  private:
   friend promise_type;
   explicit Task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
 
+  Awaiter start() const {
+    if (frame_ == nullptr) [[unlikely]] {
+      detail::refuse_empty_task("co_await");
+    }
+    return Awaiter{frame_};
+  }
   void destroy() noexcept {
     if (frame_ == nullptr) {
       return;

@@ -57,7 +57,7 @@ void Conformance::complain(const SimStep& step, const std::string& what) {
 }
 
 void Conformance::apply(const SimStep& step, model::StepKind kind) {
-  const model::QpId qp = queue_pairs_.at(step.queue_pair);
+  const model::QpId qp = queue_pair_of(step);
   const model::Step name{kind, qp.value, static_cast<std::uint32_t>(step.sequence - 1),
                          static_cast<std::uint32_t>(step.piece)};
   if (const auto rule = machine_.blocked_by(name)) {
@@ -69,11 +69,12 @@ void Conformance::apply(const SimStep& step, model::StepKind kind) {
 
 void Conformance::on_step(const SimStep& step) {
   ++steps_;
-  if (!complaint_.empty() || step.queue_pair == nullptr) {
+  if (!complaint_.empty()) {
     return;
   }
   switch (step.kind) {
     case SimStep::Kind::post: {
+      connections_.insert_or_assign(step.connection, queue_pairs_.at(step.queue_pair));
       WorkRequest request = *step.request;
       if (Shadow* shadow = shadow_of(request.local.data)) {
         std::byte* copy = shadow->data + (request.local.data - shadow->original);
@@ -82,10 +83,10 @@ void Conformance::on_step(const SimStep& step) {
         }
         request.local.data = copy;
       } else if (is_atomic(request.opcode)) {
-        std::uint64_t& word = results_[step.queue_pair][step.sequence];
+        std::uint64_t& word = results_[{step.connection, step.sequence}];
         request.local.data = reinterpret_cast<std::byte*>(&word);
       }
-      machine_.post(queue_pairs_.at(step.queue_pair), request);
+      machine_.post(queue_pair_of(step), request);
       return;
     }
     case SimStep::Kind::fetch:
@@ -129,7 +130,7 @@ void Conformance::check_value(const SimStep& step) {
   if (Shadow* shadow = shadow_of(real)) {
     modelled = shadow->data + (real - shadow->original);
   } else {
-    modelled = reinterpret_cast<const std::byte*>(&results_[step.queue_pair][step.sequence]);
+    modelled = reinterpret_cast<const std::byte*>(&results_[{step.connection, step.sequence}]);
   }
   if (complaint_.empty() && std::memcmp(real, modelled, step.request->length()) != 0) {
     complain(step, "the simulator delivered other bytes than the model");
@@ -138,19 +139,20 @@ void Conformance::check_value(const SimStep& step) {
 
 // The model's queue pairs are one-way: a receive buffer belongs to the sender's.
 void Conformance::post_receive(const SimStep& step) {
-  const QueuePair* const sender = peers_.at(step.queue_pair);
-  buffers_[sender].push_back(step.request->local);
+  const model::QpId sender = queue_pairs_.at(peers_.at(step.queue_pair));
+  buffers_[sender.value].push_back(step.request->local);
   WorkRequest request = *step.request;
   const Shadow& shadow = *shadow_of(request.local.data);
   request.local.data = shadow.data + (request.local.data - shadow.original);
-  machine_.post_receive(queue_pairs_.at(sender), request);
+  machine_.post_receive(sender, request);
 }
 
 // The simulator's receive buffer, when shown to the CPU, must equal the model's.
 void Conformance::check_message(const SimStep& step) {
   ++received_;
-  const LocalSpan buffer = buffers_.at(step.queue_pair).front();
-  buffers_.at(step.queue_pair).pop_front();
+  std::deque<LocalSpan>& buffers = buffers_.at(queue_pair_of(step).value);
+  const LocalSpan buffer = buffers.front();
+  buffers.pop_front();
   const Shadow& shadow = *shadow_of(buffer.data);
   if (complaint_.empty() &&
       std::memcmp(buffer.data, shadow.data + (buffer.data - shadow.original), step.request->length()) != 0) {
@@ -164,6 +166,9 @@ void Conformance::compare_memory() {
       complaint_ = "the target's memory differs from the model's";
     }
   }
+}
+
+void Conformance::expect_the_end() {
   if (complaint_.empty() && !machine_.quiescent()) {
     complaint_ = "the simulation is over, but the model has steps left";
   }

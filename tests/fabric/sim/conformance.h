@@ -35,6 +35,8 @@ class Conformance : public StepObserver {
   [[nodiscard]] std::uint64_t received() const { return received_; }
   /// Compares the shadows of target regions with the bytes of the simulation.
   void compare_memory();
+  /// The model has no steps left. Requests of a queue pair that has ended are never delivered, so they do have.
+  void expect_the_end();
 
  private:
   struct Shadow {
@@ -53,10 +55,15 @@ class Conformance : public StepObserver {
 
   model::Machine machine_;
   std::map<const Node*, std::pair<model::NodeId, model::NicId>> targets_;
+  [[nodiscard]] model::QpId queue_pair_of(const SimStep& step) const { return connections_.at(step.connection); }
+
   std::map<const QueuePair*, model::QpId> queue_pairs_;
-  std::map<const QueuePair*, std::map<std::uint64_t, std::uint64_t>> results_;  // words for atomics without a buffer
+  // By the number that a queue pair keeps when it has ended: from then on a step names no queue pair.
+  std::map<std::uint64_t, model::QpId> connections_;
+  using Sequence = std::uint64_t;
+  std::map<std::pair<std::uint64_t, Sequence>, std::uint64_t> results_;  // by connection: words without a buffer
   std::map<const QueuePair*, const QueuePair*> peers_;
-  std::map<const QueuePair*, std::deque<LocalSpan>> buffers_;  // by sender: its peer's, not received yet
+  std::map<std::uint32_t, std::deque<LocalSpan>> buffers_;  // by the sender's number in the model: not received yet
   std::vector<Shadow> shadows_;
   std::string complaint_;
   std::uint64_t steps_ = 0;

@@ -197,6 +197,32 @@ TEST_P(Devices, SeeWhatIsOnItsWayWhenTheQueuePairEnds) {
   EXPECT_THAT(device.seen, ElementsAre("request 8", "answer 0"));
 }
 
+// Answers keep their order, and none is lost, whenever the queue pair ends.
+TEST_P(Devices, SeeAnswersInOrderWhenTheQueuePairEnds) {
+  std::size_t answered = 0;
+  for (double moment = 0; moment < 6000; moment += 50) {
+    World world(GetParam());
+    Device device(from_ns(200), from_ns(200));
+    world.simulation.pass_through(*world.pair, device);
+    const std::array chain{read(world.buffer.local(0, 4096), world.table.remote(0, 4096)),
+                           write(world.buffer.local(0, 8), world.table.remote(0, 8)).with_inline(),
+                           write(world.buffer.local(0, 8), world.table.remote(64, 8)).with_inline()};
+    ASSERT_TRUE(world.pair->post(chain));
+    world.simulation.reactor().run_for(from_ns(moment));
+    world.pair.reset();
+    world.simulation.reactor().run(sleep_for(&world.simulation.reactor()));
+    std::vector<std::string> answers;
+    for (const std::string& message : device.seen) {
+      if (message.starts_with("answer")) {
+        answers.push_back(message);
+      }
+    }
+    EXPECT_THAT(answers, ElementsAre("answer 4096", "answer 0", "answer 0")) << moment << " ns";
+    answered += answers.size();
+  }
+  EXPECT_GT(answered, 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Presets, Devices, testing::Values(model::Preset::observed, model::Preset::strict),
                          [](const auto& one) { return one.param == model::Preset::strict ? "strict" : "observed"; });
 

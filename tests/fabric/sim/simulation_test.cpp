@@ -407,5 +407,61 @@ TEST(Simulation, NothingHappensBehindAWriteThatIsLostWithItsQueuePair) {
   EXPECT_GT(neither, 0);
 }
 
+// Sees whether the second request of a queue pair took effect before the first one's last line was placed.
+struct Overtaking final : StepObserver {
+  void on_step(const SimStep& step) override {
+    const bool first_placed = placed == kLines;
+    if (step.kind == SimStep::Kind::place && step.sequence == 1) {
+      ++placed;
+    } else if (step.sequence == 2 && (step.kind == SimStep::Kind::place || step.kind == SimStep::Kind::load)) {
+      took_effect = true;
+      overtook = overtook || !first_placed;
+    }
+  }
+  static constexpr std::uint64_t kLines = 64;
+  std::uint64_t placed = 0;
+  bool took_effect = false;
+  bool overtook = false;
+};
+
+// Rule 5 binds requests on their way also when their queue pair has ended: the flag behind a record is not seen early.
+TEST(Simulation, RequestsKeepTheirOrderWhenTheirQueuePairEnds) {
+  int executed = 0;
+  for (const bool is_write : {true, false}) {
+    for (double moment = 0; moment < 6000; moment += 50) {
+      Pair pair(load_profile("connectx5"));
+      Overtaking seen;
+      pair.world.observe(&seen);
+      constexpr std::uint64_t kBytes = Overtaking::kLines * kLineBytes;
+      const std::array chain = {write(pair.buffer.local(0, kBytes), pair.table.remote(64, kBytes)),
+                                is_write ? write(pair.buffer.local(0, 8), pair.table.remote(0, 8)).with_inline()
+                                         : fetch_add(pair.table.remote(0, 8), 1)};
+      ASSERT_TRUE(pair.qp->post(chain));
+      pair.world.reactor().run_for(from_ns(moment));
+      pair.qp.reset();
+      pair.world.reactor().run_for(from_ns(1e6));
+      EXPECT_FALSE(seen.overtook) << moment << " ns, " << (is_write ? "WRITE" : "FETCH-ADD");
+      executed += seen.took_effect ? 1 : 0;
+    }
+  }
+  EXPECT_GT(executed, 0);
+}
+
+// The target refuses a request of a queue pair that has ended: none behind it is executed, as if it had not ended.
+TEST(Simulation, NothingHappensBehindARefusedRequestOfAQueuePairThatHasEnded) {
+  for (double moment = 0; moment < 3000; moment += 50) {
+    Pair pair(load_profile("connectx5"));
+    MemoryRegion ended = pair.storage.allocate(64, Access::remote_all);
+    const std::array chain = {write(pair.buffer.local(0, 8), ended.remote(0, 8)).with_inline(),
+                              fetch_add(pair.table.remote(0, 8), 1)};
+    ASSERT_TRUE(pair.qp->post(chain));
+    ended = MemoryRegion();
+    pair.world.reactor().run_for(from_ns(moment));
+    pair.qp.reset();
+    pair.world.reactor().run_for(from_ns(1e6));
+    EXPECT_EQ(pair.table.bytes()[0], std::byte{0}) << moment << " ns";
+  }
+}
+
 }  // namespace
 }  // namespace sidelatch::fabric::sim

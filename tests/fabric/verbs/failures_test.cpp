@@ -1,4 +1,5 @@
 // Failures that a NIC and its driver may report while requests are in flight, produced on demand by a stub provider.
+#include "fabric/verbs/node.h"
 #include "stub_provider.h"
 
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
@@ -289,6 +290,77 @@ TEST_F(ProviderFailures, CompletionsOfADestroyedQueuePairAreNotThoseOfTheNextInI
   EXPECT_EQ(lost.status, Status::disconnected);
   EXPECT_EQ(outcome.status, Status::retry_exceeded)
       << "the completion of another queue pair's request was taken for it";
+}
+
+// Until then the NIC lets other nodes reach it.
+TEST_F(ProviderFailures, ARegionThatEndsInUseIsGivenBackOnceItsRequestsAreDone) {
+  for (const bool fails : {false, true}) {
+    MemoryRegion region = client.allocate(4096, Access::remote_all);
+    const std::uint64_t ended = stub_device().regions_ended;
+    stub_device().most_reported = 0;
+    stub_device().failing_request = fails ? in(1) : 0;
+    Outcome outcome;
+    fabric->reactor().spawn(submitting(qp.get(), &outcome, write(region.local(0, 8), table.remote(0, 8))));
+    fabric->reactor().run_for(std::chrono::milliseconds(1));
+    region = MemoryRegion();
+    EXPECT_EQ(stub_device().regions_ended, ended) << "the NIC may still read it";
+    stub_device().most_reported = StubDevice::kAll;
+    fabric->reactor().run();
+    EXPECT_EQ(outcome.status.has_value(), fails);
+    EXPECT_EQ(stub_device().regions_ended, ended + 1) << (fails ? "failed" : "completed");
+  }
+}
+
+TEST_F(ProviderFailures, ARegionThatEndsInUseIsGivenBackWithItsQueuePair) {
+  MemoryRegion region = client.allocate(4096, Access::remote_all);
+  const std::array chain = {write(region.local(0, 8), table.remote(0, 8))};
+  ASSERT_TRUE(qp->post(chain));
+  const std::uint64_t ended = stub_device().regions_ended;
+  region = MemoryRegion();
+  EXPECT_EQ(stub_device().regions_ended, ended);
+  qp.reset();
+  EXPECT_EQ(stub_device().regions_ended, ended + 2) << "it, and that of the queue pair's results";
+}
+
+// Lent memory is given back: a NIC that still has it would write into memory of others.
+TEST(LentMemoryDeathTest, ThatTheNicDoesNotEndEndsTheProcess) {
+  stub_device() = StubDevice();
+  VerbsFabric fabric;
+  auto& node = dynamic_cast<VerbsNode&>(fabric.add_node("storage"));
+  auto lent = std::make_unique<VerbsNode::Lent>(node, 4096, Access::remote_all);
+  const auto end = [&] {
+    stub_device().deregistration_error = EBUSY;
+    lent.reset();
+  };
+  EXPECT_DEATH(end(), "the NIC does not end a region");
+}
+
+// The flush of an end's receives may be seen before the failure that has caused it. It does not look as if the other
+// end had ended.
+TEST_F(ProviderFailures, AFailureOfAPairIsTheCauseAlsoIfItsReceivesAreSeenFirst) {
+  auto [here, there] = client.connect_pair(storage);
+  const auto receiving = [](QueuePair* end, Outcome* outcome) -> Task<void> {
+    try {
+      static_cast<void>(co_await end->receive());
+    } catch (const FabricError& error) {
+      outcome->status = error.status();
+    }
+    outcome->ended = true;
+  };
+  ASSERT_TRUE(here->post_receive(buffer.local(0, 64)));
+  Outcome at_here;
+  Outcome at_there;
+  Outcome request;
+  fabric->reactor().spawn(receiving(here.get(), &at_here));
+  fabric->reactor().spawn(receiving(there.get(), &at_there));
+  stub_device().failing_request = in(1);
+  stub_device().failure = IBV_WC_REM_ACCESS_ERR;
+  stub_device().failure_is_late = true;
+  fabric->reactor().spawn(submitting(here.get(), &request, add(0)));
+  fabric->reactor().run();
+  EXPECT_EQ(request.status, Status::remote_access);
+  EXPECT_EQ(at_here.status, Status::flushed);
+  EXPECT_EQ(at_there.status, Status::disconnected);
 }
 
 }  // namespace

@@ -169,6 +169,21 @@ TEST_F(SoftRoce, AFullSendQueueGoesOn) {
   EXPECT_EQ(word(8), 100U);
 }
 
+// Two markers are in the NIC's queue beside a full send queue: one that is not reported yet although its fence is over,
+// because the request before it was signalled, and that of the next fence.
+TEST_F(SoftRoce, MarkersHavePlacesOfTheirOwn) {
+  qp = client.connect(storage, {.send_queue_depth = 2});
+  holds_back();
+  post({add(0).with_signal()});
+  post({add(8).with_fence().with_signal()});
+  reports_one();
+  EXPECT_EQ(word(8), 1U);
+  post({add(16).with_fence()});
+  reports();
+  EXPECT_EQ(failure, std::nullopt);
+  EXPECT_EQ(word(16), 1U);
+}
+
 TEST_F(SoftRoce, OldValuesAndErrorsBelongToTheirRequests) {
   const auto old = fabric.reactor().run([](QueuePair* one, WorkRequest request) -> Task<std::array<std::uint64_t, 3>> {
     co_return co_await one->submit(request, request.with_fence(), request);

@@ -3,10 +3,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <new>
+#include <utility>
 
 // Macros that choose between the functions below.
 #undef ibv_query_port
@@ -18,15 +21,35 @@ namespace {
 
 constexpr std::uint8_t kIpv4Gid[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
 
+struct StubCompletion : ibv_wc {
+  std::uint64_t retires = 0;  // of its queue pair's requests, all up to this one
+};
+
 struct StubCompletionQueue : ibv_cq {
-  std::vector<ibv_wc> ring;
+  std::vector<StubCompletion> ring;
   std::size_t oldest = 0;
   std::size_t count = 0;
 };
 
 struct StubQueuePair : ibv_qp {
   bool stuck = false;
+  std::uint32_t places = 0;
+  std::uint64_t posted = 0;
+  std::uint64_t retired = 0;
+  std::deque<std::uint64_t> receives;  // their wr_id
 };
+
+std::map<std::uint32_t, StubQueuePair*>& queue_pairs() {
+  static std::map<std::uint32_t, StubQueuePair*> by_number;
+  return by_number;
+}
+
+// A failure that is reported late.
+struct Withheld {
+  ibv_cq* queue = nullptr;
+  StubCompletion completion{};
+};
+Withheld withheld;
 
 // The kernel's end of the descriptor that reports events, shared by all contexts.
 int events_descriptor() {
@@ -58,17 +81,40 @@ void execute(const ibv_send_wr& request) {
 }
 // NOLINTEND(performance-no-int-to-ptr)
 
-void complete(const ibv_qp& queue_pair, const ibv_send_wr& request, ibv_wc_status status) {
-  auto& queue = static_cast<StubCompletionQueue&>(*queue_pair.send_cq);
+void push(ibv_cq& to, const StubCompletion& completion) {
+  auto& queue = static_cast<StubCompletionQueue&>(to);
   if (queue.count == queue.ring.size()) {
     std::abort();  // the library has let its completion queue overrun
   }
   std::size_t place = queue.oldest + queue.count++;
   place = place >= queue.ring.size() ? place - queue.ring.size() : place;
-  ibv_wc& completion = queue.ring[place];
-  completion.wr_id = request.wr_id;
+  queue.ring[place] = completion;
+}
+
+StubCompletion completion_of(const StubQueuePair& queue_pair, std::uint64_t wr_id, ibv_wc_status status) {
+  StubCompletion completion{};
+  completion.wr_id = wr_id;
   completion.status = status;
   completion.qp_num = queue_pair.qp_num;
+  return completion;
+}
+
+// The last request that was posted.
+void complete(const StubQueuePair& queue_pair, const ibv_send_wr& request, ibv_wc_status status) {
+  StubCompletion completion = completion_of(queue_pair, request.wr_id, status);
+  completion.retires = queue_pair.posted;
+  if (status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR && stub_device().failure_is_late) {
+    withheld = {queue_pair.send_cq, completion};
+    return;
+  }
+  push(*queue_pair.send_cq, completion);
+}
+
+void fail(StubQueuePair& queue_pair) {
+  queue_pair.state = IBV_QPS_ERR;
+  for (; !queue_pair.receives.empty(); queue_pair.receives.pop_front()) {
+    push(*queue_pair.recv_cq, completion_of(queue_pair, queue_pair.receives.front(), IBV_WC_WR_FLUSH_ERR));
+  }
 }
 
 }  // namespace
@@ -136,20 +182,36 @@ int stub_post_send(ibv_qp* queue_pair, ibv_send_wr* request, ibv_send_wr** refus
       *refused = request;
       return number == device.refused_request ? device.refusal : EINVAL;
     }
+    if (stub.posted - stub.retired == stub.places) {
+      *refused = request;
+      return ENOMEM;
+    }
+    ++stub.posted;
     if (queue_pair->state == IBV_QPS_ERR) {
-      complete(*queue_pair, *request, IBV_WC_WR_FLUSH_ERR);
+      complete(stub, *request, IBV_WC_WR_FLUSH_ERR);
     } else if (number == device.failing_request) {
-      queue_pair->state = IBV_QPS_ERR;
-      complete(*queue_pair, *request, device.failure);
+      complete(stub, *request, device.failure);
+      fail(stub);
     } else if (number == device.lost_request || stub.stuck) {
       stub.stuck = true;
     } else {
       device.fences += (request->send_flags & IBV_SEND_FENCE) != 0 ? 1 : 0;
       execute(*request);
       if ((request->send_flags & IBV_SEND_SIGNALED) != 0) {
-        complete(*queue_pair, *request, IBV_WC_SUCCESS);
+        complete(stub, *request, IBV_WC_SUCCESS);
       }
     }
+  }
+  return 0;
+}
+
+int stub_post_recv(ibv_qp* queue_pair, ibv_recv_wr* request, ibv_recv_wr** /*refused*/) {
+  auto& stub = static_cast<StubQueuePair&>(*queue_pair);
+  for (; request != nullptr; request = request->next) {
+    stub.receives.push_back(request->wr_id);
+  }
+  if (stub.state == IBV_QPS_ERR) {
+    fail(stub);
   }
   return 0;
 }
@@ -163,9 +225,16 @@ int stub_poll_cq(ibv_cq* queue, int most, ibv_wc* completions) {
   int count = 0;
   for (; count < most && count < device.most_polled && device.most_reported > 0 && stub.count > 0; ++count) {
     --device.most_reported;
-    completions[count] = stub.ring[stub.oldest];
+    const StubCompletion& completion = stub.ring[stub.oldest];
+    completions[count] = completion;
+    if (const auto of = queue_pairs().find(completion.qp_num); of != queue_pairs().end()) {
+      of->second->retired = std::max(of->second->retired, completion.retires);
+    }
     stub.oldest = stub.oldest + 1 == stub.ring.size() ? 0 : stub.oldest + 1;
     --stub.count;
+  }
+  if (count > 0 && withheld.queue != nullptr && withheld.queue != queue) {
+    push(*std::exchange(withheld.queue, nullptr), withheld.completion);
   }
   return count;
 }
@@ -186,6 +255,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   context->device = device;
   context->ops.post_send = stub_post_send;
   context->ops.poll_cq = stub_poll_cq;
+  context->ops.post_recv = stub_post_recv;
   context->async_fd = events_descriptor();
   return context;
 }
@@ -242,6 +312,10 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* data, std::size_t bytes, std::uin
   return ibv_reg_mr(domain, data, bytes, static_cast<int>(access));
 }
 int ibv_dereg_mr(ibv_mr* region) {
+  if (const int error = stub_device().deregistration_error; error != 0) {
+    return error;
+  }
+  ++stub_device().regions_ended;
   delete region;
   return 0;
 }
@@ -268,18 +342,29 @@ ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
   queue_pair->context = domain->context;
   queue_pair->pd = domain;
   queue_pair->send_cq = attributes->send_cq;
+  queue_pair->recv_cq = attributes->recv_cq;
+  queue_pair->places = attributes->cap.max_send_wr;
   queue_pair->qp_num = next_number();
   queue_pair->state = IBV_QPS_RESET;
+  queue_pairs()[queue_pair->qp_num] = queue_pair;
   return queue_pair;
 }
 // Completions stay in the completion queue, here and in ibv_modify_qp(): some providers remove them, others do not.
 int ibv_destroy_qp(ibv_qp* queue_pair) {
+  queue_pairs().erase(queue_pair->qp_num);
   delete static_cast<StubQueuePair*>(queue_pair);
   return 0;
 }
 int ibv_modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
   queue_pair->state = attributes->qp_state;
-  static_cast<StubQueuePair*>(queue_pair)->stuck = false;
+  auto& stub = static_cast<StubQueuePair&>(*queue_pair);
+  stub.stuck = false;
+  if (stub.state == IBV_QPS_RESET) {
+    stub.retired = stub.posted;
+    stub.receives.clear();
+  } else if (stub.state == IBV_QPS_ERR) {
+    fail(stub);
+  }
   if ((mask & IBV_QP_PATH_MTU) != 0) {
     stub_device().path_mtu = attributes->path_mtu;
     stub_device().gid_index = attributes->ah_attr.grh.sgid_index;

@@ -1,6 +1,8 @@
 // A provider for libibverbs without a device. A program that contains it takes the ibv_* functions from here instead of
 // libibverbs. There is one device, stub0, as described by stub_device(). Requests are executed on memory of this
-// process when they are posted, and can fail in every way that the interface knows.
+// process when they are posted, and can fail in every way that the interface knows. A send queue has as many places as
+// were asked for; a request frees its place when its completion, or that of a later one, is polled. Receives are only
+// flushed.
 //
 // Thread-safety: none.
 #pragma once
@@ -28,8 +30,10 @@ struct StubDevice {
   ibv_wc_status failure = IBV_WC_GENERAL_ERR;
   std::uint64_t refused_request = 0;  ///< ibv_post_send() returns `refusal` at it
   int refusal = 0;
+  bool failure_is_late = false;           ///< a failure is reported only behind the receives that it flushes
   std::uint64_t lost_request = 0;         ///< never completes, nor does what its queue pair has behind it
   int registration_error = 0;             ///< ibv_reg_mr() fails with it
+  int deregistration_error = 0;           ///< ibv_dereg_mr() fails with it
   bool poll_fails = false;                ///< ibv_poll_cq() returns -1
   int most_polled = kAll;                 ///< completions per ibv_poll_cq()
   int most_reported = kAll;               ///< completions from now on; then ibv_poll_cq() finds none
@@ -40,6 +44,7 @@ struct StubDevice {
   std::uint64_t requests = 0;
   std::uint64_t fences = 0;  ///< requests with IBV_SEND_FENCE
   std::uint64_t events_acknowledged = 0;
+  std::uint64_t regions_ended = 0;
   std::uint32_t most_rd_atomic = 0;  ///< of the last queue pair that became ready to send
   ibv_mtu path_mtu{};                ///< of the last queue pair that became ready to receive
   std::uint8_t gid_index = 0;        ///< the same

@@ -63,10 +63,12 @@ struct SimStep {
   };
   Kind kind = Kind::post;
   Time time{};
-  const QueuePair* queue_pair = nullptr;
-  std::uint64_t sequence = 0;            ///< of the request on its queue pair
-  std::uint64_t piece = 0;               ///< index of the piece for fetch, place and sample
-  const WorkRequest* request = nullptr;  ///< as posted; valid during the call
+  const QueuePair* queue_pair = nullptr;  ///< null once it has ended, or has forgotten the request after an error
+  std::uint64_t sequence = 0;             ///< of the request on its queue pair
+  std::uint64_t piece = 0;                ///< index of the piece for fetch, place and sample
+  const WorkRequest* request = nullptr;   ///< as posted; valid during the call
+  /// The number of the queue pair, which no other one gets and which remains when it has ended. 0 for post_receive.
+  std::uint64_t connection = 0;
 };
 
 /// Sees every micro-step in the order in which it takes effect. With an observer the simulation takes no short cuts and
