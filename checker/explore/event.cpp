@@ -317,7 +317,8 @@ bool Dependence::ordered_in_queue(const Event& first, const Event& second) const
     case fabric::model::Order::executed:
       return first.touches && second.touches;
     case fabric::model::Order::completed:
-      return a == StepKind::complete && (second.touches || b == StepKind::fetch);
+      // An empty SEND has no step before its `receive`.
+      return a == StepKind::complete && (second.touches || b == StepKind::fetch || b == StepKind::receive);
   }
   return false;
 }

@@ -78,18 +78,24 @@ Machine::Gate Machine::taken_gate(const Qp& qp, const Wr& wr) const {
   return std::nullopt;
 }
 
-// A fence holds back fetches as well: a READ's buffer may be the source of the fenced WRITE (rule 6).
-Machine::Gate Machine::fetch_gate(const Qp& qp, const Wr& wr) const {
-  if (qp.revoked) {
-    return Rule::revocation;
-  }
+// Rule 6 alone.
+Machine::Gate Machine::fence_gate(const Wr& wr) const {
   for (std::uint32_t i = wr.waits_begin; i < wr.waits_end; ++i) {
     const Wait& wait = waits_[i];
     if (wait.for_completion && !qps_[wait.wr.qp.value].wrs[wait.wr.index].completed) {
       return wait.rule;
     }
   }
-  return taken_gate(qp, wr);
+  return std::nullopt;
+}
+
+// A fence holds back fetches as well: a READ's buffer may be the source of the fenced WRITE (rule 6).
+Machine::Gate Machine::fetch_gate(const Qp& qp, const Wr& wr) const {
+  if (qp.revoked) {
+    return Rule::revocation;
+  }
+  const Gate gate = fence_gate(wr);
+  return gate ? gate : taken_gate(qp, wr);
 }
 
 // The gate before the first step at the target: rules 2, 5 and 6.
@@ -174,7 +180,11 @@ Machine::Gate Machine::receive_gate(const Qp& qp, const Wr& wr, std::uint32_t in
       return Rule::receive;
     }
   }
-  return wr.placed ? taken_gate(qp, wr) : Rule::micro_steps;
+  if (!wr.placed) {
+    return Rule::micro_steps;
+  }
+  const Gate gate = fence_gate(wr);  // of an empty SEND it is the first step, and nothing else has held it back
+  return gate ? gate : taken_gate(qp, wr);
 }
 
 Machine::Gate Machine::drain_gate(const Step& step) const {

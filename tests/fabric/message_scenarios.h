@@ -2,6 +2,7 @@
 // them once, or some times, the explorer in every execution. two_sided_suite.h has the rest, which needs a reactor.
 #pragma once
 
+#include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/fabric.h>
 #include <sidelatch/fabric/queue_pair.h>
 
@@ -141,6 +142,20 @@ inline Task<void> send_an_empty_one(MessageSite* /*site*/, MessageSite::Side* me
   co_await me->qp->submit(send_with_immediate(me->out.local(0, 0), 77));
 }
 
+// The READ before the fence is over when the message is there, although an empty message moves no bytes: what the
+// receiver then does to the word comes too late for it.
+inline Task<void> receive_and_overwrite(MessageSite* site, MessageSite::Side* me, MessageSite::Side* /*other*/) {
+  site->require(me->qp->post_receive(LocalSpan{}), "a receive buffer found no room");
+  (void)co_await me->qp->receive();
+  co_await me->node->cpu().store(me->table.local(0, 8), 5);
+}
+inline Task<void> read_and_send_a_fenced_empty_one(MessageSite* site, MessageSite::Side* me, MessageSite::Side* other) {
+  co_await me->qp->submit(read(me->inbox.local(0, 8), other->table.remote(0, 8)),
+                          send(me->out.local(0, 0)).with_fence());
+  site->require(MessageSite::Side::word_at(me->inbox.bytes().data()) == 0,
+                "a fenced message came before the READ had ended");
+}
+
 inline constexpr std::array kMessageScenarios = {
     MessageScenario{"AMessageArrivesWhole", receive_two_lines, send_two_lines},
     MessageScenario{"AMessageWithoutABufferWaits", receive_late, send_and_add},
@@ -148,6 +163,7 @@ inline constexpr std::array kMessageScenarios = {
     MessageScenario{"AMessageShowsTheWriteBeforeIt", receive_behind_a_write, write_and_send},
     MessageScenario{"BothEndsSend", serve_one, ask_one},
     MessageScenario{"AnEmptyMessageTakesABuffer", receive_an_empty_one, send_an_empty_one},
+    MessageScenario{"AFencedEmptyMessageComesBehindTheRead", receive_and_overwrite, read_and_send_a_fenced_empty_one},
 };
 
 }  // namespace sidelatch::fabric::two_sided

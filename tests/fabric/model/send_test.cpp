@@ -58,6 +58,32 @@ TEST(ModelSend, ASendMayOvertakeAReadUnlessItIsFenced) {
   EXPECT_EQ(outcomes(fenced, Preset::observed), (Outcomes{{0}}));
 }
 
+// `receive` is the only step of an empty SEND that the target sees, so the fence holds it back (rule 6).
+TEST(ModelSend, AFencedEmptySendIsReceivedAfterTheReadBeforeIt) {
+  Program plain;
+  Actor& eager = plain.client().read(x).send(0, 0);
+  plain.cpu().receive(eager, plain.bytes(inbox)).await_received(eager).store(x, 7);
+  Program fenced;
+  Actor& careful = fenced.client().read(x).send(0, 0).fenced();
+  fenced.cpu().receive(careful, fenced.bytes(inbox)).await_received(careful).store(x, 7);
+  EXPECT_EQ(outcomes(plain, Preset::observed), (Outcomes{{0}, {7}}));
+  for (const Preset preset : kAll) {
+    EXPECT_EQ(outcomes(fenced, preset), (Outcomes{{0}})) << name(preset);
+  }
+  Rules rules = rules_of(Preset::observed);
+  rules.fence_orders_reads = false;
+  EXPECT_EQ(outcomes(fenced, rules), (Outcomes{{0}, {7}}));
+}
+
+TEST(ModelSend, AFencedEmptySendIsReceivedAfterTheAtomicBeforeIt) {
+  Program p;
+  Actor& sender = p.client().faa(x, 1).send(0, 0).fenced();
+  p.cpu().receive(sender, p.bytes(inbox)).await_received(sender).load(x);
+  for (const Preset preset : kAll) {
+    EXPECT_EQ(outcomes(p, preset), (Outcomes{{0, 1}})) << name(preset);
+  }
+}
+
 TEST(ModelSend, ASendWithoutAReceiveBufferWaitsForOne) {
   Program p;
   p.client().send(7).wait().signal();

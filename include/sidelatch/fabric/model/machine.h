@@ -255,6 +255,7 @@ class Machine {
   [[nodiscard]] static std::uint32_t line_of(const Wr& wr, std::uint64_t offset);
   [[nodiscard]] const Wr* find(const Step& step) const;
   [[nodiscard]] Gate taken_gate(const Qp& qp, const Wr& wr) const;
+  [[nodiscard]] Gate fence_gate(const Wr& wr) const;
   [[nodiscard]] Gate fetch_gate(const Qp& qp, const Wr& wr) const;
   [[nodiscard]] Gate touch_gate(const Qp& qp, const Wr& wr) const;
   [[nodiscard]] Gate place_gate(const Wr& wr, std::uint32_t i) const;
