@@ -224,6 +224,10 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
       first.action.index < second.behind) {
     return Relation::forced;
   }
+  if (is_request_step(second) && is_drain(first) && first.thread == second.buffer_thread &&
+      first.action.index < second.buffer_behind) {
+    return Relation::forced;
+  }
   if (is_drain(first) && is_drain(second) && first.thread == second.thread) {
     return Relation::forced;
   }

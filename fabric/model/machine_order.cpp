@@ -78,6 +78,22 @@ Machine::Gate Machine::taken_gate(const Qp& qp, const Wr& wr) const {
   return std::nullopt;
 }
 
+std::uint32_t Machine::undrained_before(const Receive& receive) const {
+  if (receive.behind == 0) {
+    return 0;  // it may have been posted by no thread
+  }
+  const std::uint32_t drained = threads_[receive.thread.value].drained;
+  return receive.behind > drained ? receive.behind - drained : 0;
+}
+
+// The target's NIC has a buffer for the SEND. Without one it does not accept it.
+Machine::Gate Machine::buffer_gate(const Qp& qp, const Wr& send) const {
+  if (send.send >= qp.receives.size()) {
+    return Rule::receive;
+  }
+  return undrained_before(qp.receives[send.send]) != 0 ? Gate{Rule::post_after_stores} : Gate{};
+}
+
 // Rule 6 alone.
 Machine::Gate Machine::fence_gate(const Wr& wr) const {
   for (std::uint32_t i = wr.waits_begin; i < wr.waits_end; ++i) {
@@ -110,8 +126,10 @@ Machine::Gate Machine::touch_gate(const Qp& qp, const Wr& wr) const {
       return wait.rule;
     }
   }
-  if (wr.kind == Kind::send && wr.send >= qp.receives.size()) {
-    return Rule::receive;
+  if (wr.kind == Kind::send) {
+    if (const Gate gate = buffer_gate(qp, wr)) {
+      return gate;
+    }
   }
   return taken_gate(qp, wr);
 }
@@ -149,8 +167,8 @@ Machine::Gate Machine::complete_gate(const Qp& qp, const Wr& wr, std::uint32_t i
   }
   switch (wr.kind) {
     case Kind::send:
-      if (wr.send >= qp.receives.size()) {
-        return Rule::receive;  // the target NIC accepts a SEND only if it has a buffer
+      if (const Gate gate = buffer_gate(qp, wr)) {
+        return gate;
       }
       [[fallthrough]];
     case Kind::write:
@@ -172,8 +190,11 @@ Machine::Gate Machine::receive_gate(const Qp& qp, const Wr& wr, std::uint32_t in
   if (qp.revoked) {
     return Rule::revocation;
   }
-  if (wr.send != qp.received || wr.send >= qp.receives.size()) {
+  if (wr.send != qp.received) {
     return Rule::receive;
+  }
+  if (const Gate gate = buffer_gate(qp, wr)) {
+    return gate;
   }
   for (std::uint32_t i = qp.first_active; i < index; ++i) {
     if (qp.wrs[i].kind == Kind::write && !qp.wrs[i].placed) {
