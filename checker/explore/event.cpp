@@ -224,6 +224,10 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
       first.action.index < second.behind) {
     return Relation::forced;
   }
+  if (is_request_step(second) && is_drain(first) && first.thread == second.buffer_thread &&
+      first.action.index < second.buffer_behind) {
+    return Relation::forced;
+  }
   if (is_drain(first) && is_drain(second) && first.thread == second.thread) {
     return Relation::forced;
   }
@@ -317,7 +321,8 @@ bool Dependence::ordered_in_queue(const Event& first, const Event& second) const
     case fabric::model::Order::executed:
       return first.touches && second.touches;
     case fabric::model::Order::completed:
-      return a == StepKind::complete && (second.touches || b == StepKind::fetch);
+      // An empty SEND has no step before its `receive`.
+      return a == StepKind::complete && (second.touches || b == StepKind::fetch || b == StepKind::receive);
   }
   return false;
 }

@@ -87,6 +87,10 @@ struct Event {
   std::uint16_t thread = kNone;
   std::uint32_t stored = 0xffff'ffff;  ///< the number of a store, shared with its drain
   std::uint32_t behind = 0;            ///< of a request's step: as many stores of `thread` drain before
+  /// Of a SEND's step that needs its receive buffer: the thread that has posted the buffer, and how many stores of that
+  /// thread drain before.
+  std::uint16_t buffer_thread = kNone;
+  std::uint32_t buffer_behind = 0;
   bool fence = false;
   bool by_cpu = false;  ///< a step of a CPU thread that is no client's, or its drain
   // The client's part of the event.

@@ -354,7 +354,9 @@ class Execution final : public World {
     std::uint32_t sends = 0;     // posted so far
     std::uint32_t receives = 0;  // buffers for them
     std::vector<std::span<const std::byte>> receive_buffers{};
-    std::size_t received = 0;        // of these, how many hold messages that their owner knows of
+    // By buffer: stores of the target's CPU that drain first.
+    std::vector<std::uint32_t> receives_behind{};
+    std::size_t received = 0;        // of the buffers, how many hold messages that their owner knows of
     std::uint32_t next_message = 0;  // the request behind the last SEND that the receiver knows of
     bool is_alone = false;           // a task has destroyed the other end
   };

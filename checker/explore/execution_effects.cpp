@@ -41,6 +41,11 @@ void Execution::describe(const model::Step& step) {
   event_->behind = requests_[step.owner][step.index].behind;
   event_->send = requests_[step.owner][step.index].send;
   event_->request = model::kind_of(request.opcode);
+  const bool takes_buffer = event_->request == model::Kind::send && step.kind != StepKind::fetch;
+  if (takes_buffer && event_->send < queue_pair.receives_behind.size() && !machine_.failed(step.wr())) {
+    event_->buffer_thread = actors_[queue_pair.target].machine_thread;
+    event_->buffer_behind = queue_pair.receives_behind[event_->send];
+  }
   event_->fenced = request.fence;
   event_->empty = request.length() == 0;
   event_->touches = step.kind == StepKind::place || step.kind == StepKind::sample || step.kind == StepKind::load ||

@@ -307,7 +307,7 @@ void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalS
     return;
   }
   try {
-    machine_.post_receive({qp}, recv(into));
+    machine_.post_receive({qp}, recv(into), model::ThreadId{actors_[of].machine_thread});
   } catch (const std::invalid_argument& error) {
     fail(Kind::exception, fmt::format("{}: {}", actors_[of].name, error.what()));
     return;
@@ -315,6 +315,7 @@ void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalS
   ++actors_[of].changes;
   event_->receives.push_back({qp, queue_pairs_[qp].receives++});
   queue_pairs_[qp].receive_buffers.emplace_back(into.bytes());
+  queue_pairs_[qp].receives_behind.push_back(machine_.stores({actors_[of].machine_thread}));
 }
 
 // Whether the step has done nothing so far that depends on what others do.

@@ -192,9 +192,9 @@ void Machine::check(const Qp& qp, const WorkRequest& request) const {
         fmt::format("memory model: {} of {} bytes; at most {} are allowed", name(kind), length, kMaxLength));
   }
   if (kind == Kind::send) {
-    if (qp.sends < qp.receives.size() && qp.receives[qp.sends].length < length) {
+    if (qp.sends < qp.receives.size() && qp.receives[qp.sends].buffer.length < length) {
       throw std::invalid_argument(fmt::format("memory model: SEND of {} bytes into a receive buffer of {} bytes",
-                                              length, qp.receives[qp.sends].length));
+                                              length, qp.receives[qp.sends].buffer.length));
     }
   } else if (length != 0) {
     static_cast<void>(resolve(node, request.remote, length));
@@ -238,7 +238,7 @@ void Machine::lay_out(Qp& qp, Wr& wr) {
   const std::uint64_t length = request.local.length;
   const bool from_local = wr.kind != Kind::read;
   if (wr.kind == Kind::send) {
-    wr.target = wr.send < qp.receives.size() ? qp.receives[wr.send].data : nullptr;
+    wr.target = wr.send < qp.receives.size() ? qp.receives[wr.send].buffer.data : nullptr;
   } else if (length != 0) {
     wr.target = resolve(nics_[qp.nic.value].node, request.remote, length);
   }
@@ -321,8 +321,9 @@ void Machine::note_waits(QpId id, Wr& wr) {
   wr.waits_end = static_cast<std::uint32_t>(waits_.size());
 }
 
-void Machine::post_receive(QpId id, const WorkRequest& request) {
+void Machine::post_receive(QpId id, const WorkRequest& request, std::optional<ThreadId> poster) {
   Qp& qp = at(id);
+  const std::uint32_t behind = poster ? stores(*poster) : 0;
   if (request.opcode != Opcode::recv) {
     throw std::invalid_argument("memory model: post_receive takes a RECV; give other work requests to post");
   }
@@ -340,7 +341,7 @@ void Machine::post_receive(QpId id, const WorkRequest& request) {
     }
     waiting->target = buffer.data;
   }
-  qp.receives.push_back(buffer);
+  qp.receives.push_back({buffer, poster.value_or(ThreadId{}), behind});
 }
 
 // ---- CPU threads.

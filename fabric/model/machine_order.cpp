@@ -78,18 +78,40 @@ Machine::Gate Machine::taken_gate(const Qp& qp, const Wr& wr) const {
   return std::nullopt;
 }
 
-// A fence holds back fetches as well: a READ's buffer may be the source of the fenced WRITE (rule 6).
-Machine::Gate Machine::fetch_gate(const Qp& qp, const Wr& wr) const {
-  if (qp.revoked) {
-    return Rule::revocation;
+std::uint32_t Machine::undrained_before(const Receive& receive) const {
+  if (receive.behind == 0) {
+    return 0;  // it may have been posted by no thread
   }
+  const std::uint32_t drained = threads_[receive.thread.value].drained;
+  return receive.behind > drained ? receive.behind - drained : 0;
+}
+
+// The target's NIC has a buffer for the SEND. Without one it does not accept it.
+Machine::Gate Machine::buffer_gate(const Qp& qp, const Wr& send) const {
+  if (send.send >= qp.receives.size()) {
+    return Rule::receive;
+  }
+  return undrained_before(qp.receives[send.send]) != 0 ? Gate{Rule::post_after_stores} : Gate{};
+}
+
+// Rule 6 alone.
+Machine::Gate Machine::fence_gate(const Wr& wr) const {
   for (std::uint32_t i = wr.waits_begin; i < wr.waits_end; ++i) {
     const Wait& wait = waits_[i];
     if (wait.for_completion && !qps_[wait.wr.qp.value].wrs[wait.wr.index].completed) {
       return wait.rule;
     }
   }
-  return taken_gate(qp, wr);
+  return std::nullopt;
+}
+
+// A fence holds back fetches as well: a READ's buffer may be the source of the fenced WRITE (rule 6).
+Machine::Gate Machine::fetch_gate(const Qp& qp, const Wr& wr) const {
+  if (qp.revoked) {
+    return Rule::revocation;
+  }
+  const Gate gate = fence_gate(wr);
+  return gate ? gate : taken_gate(qp, wr);
 }
 
 // The gate before the first step at the target: rules 2, 5 and 6.
@@ -104,8 +126,10 @@ Machine::Gate Machine::touch_gate(const Qp& qp, const Wr& wr) const {
       return wait.rule;
     }
   }
-  if (wr.kind == Kind::send && wr.send >= qp.receives.size()) {
-    return Rule::receive;
+  if (wr.kind == Kind::send) {
+    if (const Gate gate = buffer_gate(qp, wr)) {
+      return gate;
+    }
   }
   return taken_gate(qp, wr);
 }
@@ -143,8 +167,8 @@ Machine::Gate Machine::complete_gate(const Qp& qp, const Wr& wr, std::uint32_t i
   }
   switch (wr.kind) {
     case Kind::send:
-      if (wr.send >= qp.receives.size()) {
-        return Rule::receive;  // the target NIC accepts a SEND only if it has a buffer
+      if (const Gate gate = buffer_gate(qp, wr)) {
+        return gate;
       }
       [[fallthrough]];
     case Kind::write:
@@ -166,15 +190,22 @@ Machine::Gate Machine::receive_gate(const Qp& qp, const Wr& wr, std::uint32_t in
   if (qp.revoked) {
     return Rule::revocation;
   }
-  if (wr.send != qp.received || wr.send >= qp.receives.size()) {
+  if (wr.send != qp.received) {
     return Rule::receive;
+  }
+  if (const Gate gate = buffer_gate(qp, wr)) {
+    return gate;
   }
   for (std::uint32_t i = qp.first_active; i < index; ++i) {
     if (qp.wrs[i].kind == Kind::write && !qp.wrs[i].placed) {
       return Rule::receive;
     }
   }
-  return wr.placed ? taken_gate(qp, wr) : Rule::micro_steps;
+  if (!wr.placed) {
+    return Rule::micro_steps;
+  }
+  const Gate gate = fence_gate(wr);  // of an empty SEND it is the first step, and nothing else has held it back
+  return gate ? gate : taken_gate(qp, wr);
 }
 
 Machine::Gate Machine::drain_gate(const Step& step) const {

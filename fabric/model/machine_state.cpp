@@ -45,8 +45,11 @@ void Machine::append_state(std::span<const std::uint32_t> known,
     out.push_back(std::uint64_t{qp.wrs.size() - first_of(q)} << 1 | (qp.revoked ? 1U : 0U));
     out.push_back(std::uint64_t{qp.sends - qp.received} << 32 | (qp.receives.size() - qp.received));
     for (std::size_t i = qp.received; i < qp.receives.size(); ++i) {
-      out.push_back(place(qp.receives[i].data));
-      out.push_back(qp.receives[i].length);
+      const Receive& receive = qp.receives[i];
+      const std::uint32_t undrained = undrained_before(receive);
+      out.push_back(place(receive.buffer.data));
+      out.push_back(receive.buffer.length);
+      out.push_back(undrained == 0 ? 0 : std::uint64_t{receive.thread.value} << 32 | undrained);
     }
     for (std::size_t i = first_of(q); i < qp.wrs.size(); ++i) {
       append_request(qp, qp.wrs[i], place, out);

@@ -2,6 +2,7 @@
 // them once, or some times, the explorer in every execution. two_sided_suite.h has the rest, which needs a reactor.
 #pragma once
 
+#include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/fabric.h>
 #include <sidelatch/fabric/queue_pair.h>
 
@@ -141,6 +142,47 @@ inline Task<void> send_an_empty_one(MessageSite* /*site*/, MessageSite::Side* me
   co_await me->qp->submit(send_with_immediate(me->out.local(0, 0), 77));
 }
 
+// The READ before the fence is over when the message is there, although an empty message moves no bytes: what the
+// receiver then does to the word comes too late for it.
+inline Task<void> receive_and_overwrite(MessageSite* site, MessageSite::Side* me, MessageSite::Side* /*other*/) {
+  site->require(me->qp->post_receive(LocalSpan{}), "a receive buffer found no room");
+  (void)co_await me->qp->receive();
+  co_await me->node->cpu().store(me->table.local(0, 8), 5);
+}
+inline Task<void> read_and_send_a_fenced_empty_one(MessageSite* site, MessageSite::Side* me, MessageSite::Side* other) {
+  co_await me->qp->submit(read(me->inbox.local(0, 8), other->table.remote(0, 8)),
+                          send(me->out.local(0, 0)).with_fence());
+  site->require(MessageSite::Side::word_at(me->inbox.bytes().data()) == 0,
+                "a fenced message came before the READ had ended");
+}
+
+// What the receiver has stored to its buffer before it posted it does not erase the message.
+inline Task<void> clear_and_receive(MessageSite* site, MessageSite::Side* me, MessageSite::Side* /*other*/) {
+  co_await me->node->cpu().store(me->inbox.local(0, 8), 1);
+  site->require(me->qp->post_receive(me->inbox.local(0, 8)), "a receive buffer found no room");
+  (void)co_await me->qp->receive();
+  co_await me->node->cpu().fence();
+  const std::uint64_t word = co_await me->node->cpu().load(me->inbox.local(0, 8));
+  site->require(word == 7, "a store of before has erased the message");
+}
+inline Task<void> send_a_word(MessageSite* /*site*/, MessageSite::Side* me, MessageSite::Side* /*other*/) {
+  co_await me->qp->submit(send(me->filled(0, 7)));
+}
+
+// The same of an empty message: what was stored before its buffer was posted is in memory, where the sender's READ
+// finds it, when the message has arrived, and when its sender learns so.
+inline Task<void> store_and_receive(MessageSite* site, MessageSite::Side* me, MessageSite::Side* /*other*/) {
+  co_await me->node->cpu().store(me->table.local(0, 8), 1);
+  site->require(me->qp->post_receive(LocalSpan{}), "a receive buffer found no room");
+  (void)co_await me->qp->receive();
+}
+inline Task<void> send_and_read(MessageSite* site, MessageSite::Side* me, MessageSite::Side* other) {
+  co_await me->qp->submit(send(me->out.local(0, 0)));
+  co_await me->qp->read(me->inbox.local(0, 8), other->table.remote(0, 8));
+  site->require(MessageSite::Side::word_at(me->inbox.bytes().data()) == 1,
+                "a message was taken before the stores in front of its buffer were in memory");
+}
+
 inline constexpr std::array kMessageScenarios = {
     MessageScenario{"AMessageArrivesWhole", receive_two_lines, send_two_lines},
     MessageScenario{"AMessageWithoutABufferWaits", receive_late, send_and_add},
@@ -148,6 +190,9 @@ inline constexpr std::array kMessageScenarios = {
     MessageScenario{"AMessageShowsTheWriteBeforeIt", receive_behind_a_write, write_and_send},
     MessageScenario{"BothEndsSend", serve_one, ask_one},
     MessageScenario{"AnEmptyMessageTakesABuffer", receive_an_empty_one, send_an_empty_one},
+    MessageScenario{"AFencedEmptyMessageComesBehindTheRead", receive_and_overwrite, read_and_send_a_fenced_empty_one},
+    MessageScenario{"AStoreBeforeTheBufferErasesNoMessage", clear_and_receive, send_a_word},
+    MessageScenario{"AMessageComesBehindTheStoresBeforeItsBuffer", store_and_receive, send_and_read},
 };
 
 }  // namespace sidelatch::fabric::two_sided

@@ -11,7 +11,8 @@
 //
 // - The accesses of one Cpu are in program order, but a store waits in the store buffer until it drains, at any later
 //   time. Loads pass it; a load of the same word sees the youngest store in the buffer. fence() waits for the buffer.
-// - A request that a task posts is taken by the NIC after the stores that came before the post have drained.
+// - A request that a task posts is taken by the NIC after the stores that came before the post have drained. So is a
+//   receive buffer.
 // - A load sees a word whole. It sees a remote WRITE or atomic as soon as that word is placed, which may be before or
 //   after the remote client sees the completion, and in any order with other words, except where a rule orders the
 //   placements.

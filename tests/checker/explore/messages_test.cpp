@@ -5,12 +5,18 @@
 
 #include "checking.h"
 #include "clients.h"
+#include "either_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 
 namespace sidelatch::explore {
 namespace {
@@ -197,6 +203,66 @@ Task<void> send_twice(MessageSite* /*site*/, Side* me, Side* /*other*/) {
 TEST(ModelMessages, ABufferThatIsGivenAgainTooEarlyIsFound) {
   for (const Preset preset : kPresets) {
     EXPECT_TRUE(is_broken(messages(give_the_buffer_again, send_twice), under(preset), Kind::assertion)) << name(preset);
+  }
+}
+
+// ---- A specimen: the receiver clears its buffer after it has posted it. Nothing orders that store before the message.
+
+Task<void> clear_too_late(MessageSite* site, Side* me, Side* /*other*/) {
+  site->require(me->qp->post_receive(me->inbox.local(0, 8)), "no room");
+  co_await me->node->cpu().store(me->inbox.local(0, 8), 1);
+  (void)co_await me->qp->receive();
+  co_await me->node->cpu().fence();
+  const std::uint64_t word = co_await me->node->cpu().load(me->inbox.local(0, 8));
+  site->require(word == 7, "the store has erased the message");
+}
+Task<void> send_seven(MessageSite* /*site*/, Side* me, Side* /*other*/) {
+  co_await me->qp->submit(send(me->filled(0, 7)));
+}
+
+TEST(ModelMessages, AStoreBehindThePostOfTheBufferMayEraseTheMessage) {
+  for (const Preset preset : kPresets) {
+    EXPECT_TRUE(is_broken(messages(clear_too_late, send_seven), under(preset), Kind::assertion)) << name(preset);
+  }
+  for (const Mode mode : kEitherSearch) {
+    EXPECT_TRUE(is_broken(messages(clear_too_late, send_seven), searching(mode), Kind::assertion));
+    EXPECT_TRUE(is_safe(messages(fabric::two_sided::clear_and_receive, send_seven), searching(mode)));
+    EXPECT_TRUE(
+        is_safe(messages(fabric::two_sided::store_and_receive, fabric::two_sided::send_and_read), searching(mode)));
+  }
+}
+
+// ---- A buffer waits for the stores before it, and for no others: all else that may happen is found.
+
+Task<void> store_around_a_buffer(MessageSite* site, Side* me, Side* /*other*/) {
+  co_await me->node->cpu().store(me->table.local(0, 8), 1);
+  site->require(me->qp->post_receive(me->inbox.local(0, 8)), "no room");
+  co_await me->node->cpu().store(me->table.local(64, 8), 1);
+}
+Task<void> read_around_a_send(MessageSite* /*site*/, Side* me, Side* other) {
+  co_await me->qp->read(me->inbox.local(0, 8), other->table.remote(0, 8));
+  co_await me->qp->submit(send(me->filled(0, 7)));
+  co_await me->qp->read(me->inbox.local(64, 8), other->table.remote(0, 8));
+  co_await me->qp->read(me->inbox.local(128, 8), other->table.remote(64, 8));
+}
+
+TEST(ModelMessages, OnlyStoresBeforeThePostOfTheBufferComeBeforeTheMessage) {
+  for (const Preset preset : kPresets) {
+    std::set<std::array<std::uint64_t, 3>> all;
+    const Program program = [&](World& world) {
+      Node& first = world.add_node("receiver");
+      Node& second = world.add_node("sender");
+      auto& site = world.make<MessageSite>(first, second, [](bool, std::string_view) {});
+      world.spawn(first, store_around_a_buffer(&site, site.sides.data(), &site.sides[1]));
+      world.spawn(second, read_around_a_send(&site, &site.sides[1], site.sides.data()));
+      world.at_end([&](const Order& /*order*/) {
+        const std::byte* const seen = site.sides[1].inbox.bytes().data();
+        all.insert({Side::word_at(seen), Side::word_at(seen + 64), Side::word_at(seen + 128)});
+      });
+    };
+    EXPECT_TRUE(is_safe(program, {.rules = rules_of(preset), .threads = 1}));
+    EXPECT_EQ(all, (std::set<std::array<std::uint64_t, 3>>{{0, 1, 0}, {0, 1, 1}, {1, 1, 0}, {1, 1, 1}}))
+        << name(preset);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <sidelatch/fabric/model/effects.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 namespace sidelatch::fabric::model::enumeration {
@@ -321,7 +322,7 @@ void World::take(const Choice& choice) {
         static_cast<void>(p_.machine_.post(op.qp, op.request));
         break;
       case OpKind::post_receive:
-        p_.machine_.post_receive(op.qp, op.request);
+        p_.machine_.post_receive(op.qp, op.request, actor.has_thread_ ? std::optional(actor.thread_) : std::nullopt);
         break;
       case OpKind::local_store:
         store_word(op.local, op.value);

@@ -4,7 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <stdexcept>
+#include <vector>
 
 namespace sidelatch::fabric::model::enumeration {
 namespace {
@@ -56,6 +60,100 @@ TEST(ModelSend, ASendMayOvertakeAReadUnlessItIsFenced) {
   fenced.cpu().receive(careful, fenced.bytes(x));
   EXPECT_EQ(outcomes(plain, Preset::observed), (Outcomes{{0}, {7}}));
   EXPECT_EQ(outcomes(fenced, Preset::observed), (Outcomes{{0}}));
+}
+
+// `receive` is the only step of an empty SEND that the target sees, so the fence holds it back (rule 6).
+TEST(ModelSend, AFencedEmptySendIsReceivedAfterTheReadBeforeIt) {
+  Program plain;
+  Actor& eager = plain.client().read(x).send(0, 0);
+  plain.cpu().receive(eager, plain.bytes(inbox)).await_received(eager).store(x, 7);
+  Program fenced;
+  Actor& careful = fenced.client().read(x).send(0, 0).fenced();
+  fenced.cpu().receive(careful, fenced.bytes(inbox)).await_received(careful).store(x, 7);
+  EXPECT_EQ(outcomes(plain, Preset::observed), (Outcomes{{0}, {7}}));
+  for (const Preset preset : kAll) {
+    EXPECT_EQ(outcomes(fenced, preset), (Outcomes{{0}})) << name(preset);
+  }
+  Rules rules = rules_of(Preset::observed);
+  rules.fence_orders_reads = false;
+  EXPECT_EQ(outcomes(fenced, rules), (Outcomes{{0}, {7}}));
+}
+
+TEST(ModelSend, AFencedEmptySendIsReceivedAfterTheAtomicBeforeIt) {
+  Program p;
+  Actor& sender = p.client().faa(x, 1).send(0, 0).fenced();
+  p.cpu().receive(sender, p.bytes(inbox)).await_received(sender).load(x);
+  for (const Preset preset : kAll) {
+    EXPECT_EQ(outcomes(p, preset), (Outcomes{{0, 1}})) << name(preset);
+  }
+}
+
+// A RECV is taken behind the stores before it, as any other request: else the store would drain over the message.
+TEST(ModelSend, AStoreBeforeTheReceiveBufferDoesNotEraseTheMessage) {
+  Program p;
+  Actor& sender = p.client().send(7);
+  p.cpu().store(inbox, 1).receive(sender, p.bytes(inbox)).await_received(sender).load(inbox);
+  p.observe(inbox);
+  for (const Preset preset : kAll) {
+    EXPECT_EQ(outcomes(p, preset), (Outcomes{{7, 7}})) << name(preset);
+  }
+}
+
+TEST(ModelSend, AStoreAfterTheReceiveBufferMayEraseTheMessage) {
+  Program p;
+  Actor& sender = p.client().send(7);
+  p.cpu().receive(sender, p.bytes(inbox)).store(inbox, 1);
+  p.observe(inbox);
+  for (const Preset preset : kAll) {
+    EXPECT_EQ(outcomes(p, preset), (Outcomes{{1}, {7}})) << name(preset);
+  }
+}
+
+// Its sender's completion says that the target's NIC has taken the buffer. It says nothing of stores behind the post.
+TEST(ModelSend, AnEmptySendCompletesAfterTheStoresBeforeItsReceiveBuffer) {
+  Program p;
+  Actor& sender = p.client().send(0, 0).wait().signal();
+  p.cpu().store(x, 1).receive(sender, p.bytes(inbox));
+  p.cpu().await(sender).load(x);
+  Program late;
+  Actor& other = late.client().send(0, 0).wait().signal();
+  late.cpu().receive(other, late.bytes(inbox)).store(x, 1);
+  late.cpu().await(other).load(x);
+  for (const Preset preset : kAll) {
+    EXPECT_EQ(outcomes(p, preset), (Outcomes{{1}})) << name(preset);
+    EXPECT_EQ(outcomes(late, preset), (Outcomes{{0}, {1}})) << name(preset);
+  }
+}
+
+// Only in the state with the store in the buffer does the SEND wait, so the two are told apart.
+TEST(ModelSend, AStateSaysWhichStoresAReceiveBufferWaitsFor) {
+  alignas(64) std::byte memory[64] = {};
+  const auto state = [&](bool behind) {
+    Machine machine(rules_of(Preset::observed));
+    const NodeId node = machine.add_node();
+    machine.map(node, RemoteAddress{0x1000}, memory);
+    const ThreadId thread = machine.add_thread(node);
+    const QpId qp = machine.add_qp(machine.add_client(), machine.add_nic(node));
+    WorkRequest recv;
+    recv.opcode = Opcode::recv;
+    if (behind) {
+      machine.cpu_store(thread, RemoteAddress{0x1000}, 1);
+      machine.post_receive(qp, recv, thread);
+    } else {
+      machine.post_receive(qp, recv, thread);
+      machine.cpu_store(thread, RemoteAddress{0x1000}, 1);
+    }
+    WorkRequest send;
+    send.opcode = Opcode::send;
+    static_cast<void>(machine.post(qp, send));
+    EXPECT_EQ(machine.blocked_by({StepKind::receive, qp.value, 0, 0}),
+              behind ? std::optional(Rule::post_after_stores) : std::nullopt);
+    std::vector<std::uint64_t> words;
+    machine.append_state(
+        std::vector<std::uint32_t>{0}, [](const std::byte* byte) { return byte == nullptr ? 0U : 1U; }, words);
+    return words;
+  };
+  EXPECT_NE(state(true), state(false));
 }
 
 TEST(ModelSend, ASendWithoutAReceiveBufferWaitsForOne) {

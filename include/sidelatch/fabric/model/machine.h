@@ -69,9 +69,11 @@ class Machine {
   /// buffer, and std::logic_error if the client has crashed. Nothing is posted if it throws.
   WrId post(QpId qp, const WorkRequest& request);
   /// Gives the target of `qp` a buffer for the queue pair's first SEND without a buffer; `request` is an Opcode::recv.
+  /// The target's NIC takes the buffer only after the earlier stores of `poster` drained, the thread that posts it.
   /// The pieces of a SEND are counted from the start of the buffer, as if it were line-aligned. Throws
-  /// std::invalid_argument if `request` is no receive, or its buffer null or too short for a SEND already posted.
-  void post_receive(QpId qp, const WorkRequest& request);
+  /// std::invalid_argument if `request` is no receive, or its buffer null or too short for a SEND already posted, and
+  /// std::out_of_range if there is no thread `poster`.
+  void post_receive(QpId qp, const WorkRequest& request, std::optional<ThreadId> poster = {});
 
   /// Puts an 8-byte store into the thread's store buffer. Throws std::invalid_argument if `address` is not a multiple
   /// of 8, std::out_of_range if it is not mapped.
@@ -217,11 +219,16 @@ class Machine {
     bool received = false;
     bool finished = false;
   };
+  struct Receive {
+    LocalSpan buffer;
+    ThreadId thread;           // that has posted it
+    std::uint32_t behind = 0;  // stores of `thread` that have to drain first
+  };
   struct Qp {
     ClientId client;
     NicId nic;
     std::vector<Wr> wrs;
-    std::vector<LocalSpan> receives;
+    std::vector<Receive> receives;
     std::uint32_t first_active = 0;  // all requests before it are finished
     std::uint32_t completed = 0;     // completions come in posting order, so a count is enough
     std::uint32_t sends = 0;
@@ -255,6 +262,9 @@ class Machine {
   [[nodiscard]] static std::uint32_t line_of(const Wr& wr, std::uint64_t offset);
   [[nodiscard]] const Wr* find(const Step& step) const;
   [[nodiscard]] Gate taken_gate(const Qp& qp, const Wr& wr) const;
+  [[nodiscard]] Gate buffer_gate(const Qp& qp, const Wr& send) const;
+  [[nodiscard]] std::uint32_t undrained_before(const Receive& receive) const;
+  [[nodiscard]] Gate fence_gate(const Wr& wr) const;
   [[nodiscard]] Gate fetch_gate(const Qp& qp, const Wr& wr) const;
   [[nodiscard]] Gate touch_gate(const Qp& qp, const Wr& wr) const;
   [[nodiscard]] Gate place_gate(const Wr& wr, std::uint32_t i) const;
