@@ -503,7 +503,7 @@ class Campaign {
     // Readers of copies do not look at the latch: only the next writer takes over what a dead client has held.
     if (plan_.trouble == Trouble::kills && table_ && !plan_.perfect() && !may_be_torn()) {
       for (std::uint64_t i = 0; i < plan_.keys; ++i) {
-        world_.reactor().run(do_one(last, Call::update, plan_.key(i)));
+        world_.reactor().run(take_over(last, plan_.key(i)));
       }
     }
     try {
@@ -534,6 +534,15 @@ class Campaign {
     }
     if (plan_.trouble == Trouble::connections && result_.takeovers > 0) {
       violate(fmt::format("{} takeovers, and nobody has died", result_.takeovers));
+    }
+  }
+
+  // Latches the key's home bucket, if nothing else.
+  Task<void> take_over(Actor& actor, std::uint64_t key) {
+    try {
+      co_await do_one(actor, Call::update, key);
+    } catch (const LatchError& error) {
+      note_error(actor, error.what(), error.kind() == LatchError::Kind::lease_expired);
     }
   }
 
