@@ -25,13 +25,13 @@ double own_instructions_of(const char* test) {
 }
 
 // The targets are 250 and 400; docs/performance.md explains the gap.
-TEST(Instructions, AnOperationOverVerbsCostsAtMost605) {
+TEST(Instructions, AnOperationOverVerbsCostsAtMost608) {
   if (!kCountsInstructions) {
     GTEST_SKIP() << "not an optimized build";
   }
-  EXPECT_LE(own_instructions_of("VerbsReads"), 605);
-  EXPECT_LE(own_instructions_of("VerbsWrites"), 605);
-  EXPECT_LE(own_instructions_of("VerbsAtomics"), 605);
+  EXPECT_LE(own_instructions_of("VerbsReads"), 608);
+  EXPECT_LE(own_instructions_of("VerbsWrites"), 608);
+  EXPECT_LE(own_instructions_of("VerbsAtomics"), 608);
 }
 
 TEST(Instructions, AChainOfFourOverVerbsCostsAtMost980) {
