@@ -220,12 +220,11 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
   if (second.fence && is_drain(first) && first.thread == second.thread) {
     return Relation::forced;
   }
-  if (is_request_step(second) && is_drain(first) && first.thread == second.thread &&
-      first.action.index < second.behind) {
-    return Relation::forced;
-  }
-  if (is_request_step(second) && is_drain(first) && first.thread == second.buffer_thread &&
-      first.action.index < second.buffer_behind) {
+  const auto drains_before = [&first](std::uint16_t thread, std::uint32_t behind) {
+    return first.thread == thread && first.action.index < behind;
+  };
+  if (is_request_step(second) && is_drain(first) &&
+      (drains_before(second.thread, second.behind) || drains_before(second.buffer_thread, second.buffer_behind))) {
     return Relation::forced;
   }
   if (is_drain(first) && is_drain(second) && first.thread == second.thread) {

@@ -353,10 +353,12 @@ class Execution final : public World {
     unsigned nic_at_node = 0;
     std::uint32_t sends = 0;     // posted so far
     std::uint32_t receives = 0;  // buffers for them
-    std::vector<std::span<const std::byte>> receive_buffers{};
-    // By buffer: stores of the target's CPU that drain first.
-    std::vector<std::uint32_t> receives_behind{};
-    std::size_t received = 0;        // of the buffers, how many hold messages that their owner knows of
+    struct ReceiveBuffer {
+      std::span<const std::byte> bytes;
+      std::uint32_t behind = 0;  // stores of the target's CPU that drain first
+    };
+    std::vector<ReceiveBuffer> receive_buffers{};
+    std::size_t received = 0;        // of these, how many hold messages that their owner knows of
     std::uint32_t next_message = 0;  // the request behind the last SEND that the receiver knows of
     bool is_alone = false;           // a task has destroyed the other end
   };

@@ -42,9 +42,9 @@ void Execution::describe(const model::Step& step) {
   event_->send = requests_[step.owner][step.index].send;
   event_->request = model::kind_of(request.opcode);
   const bool takes_buffer = event_->request == model::Kind::send && step.kind != StepKind::fetch;
-  if (takes_buffer && event_->send < queue_pair.receives_behind.size() && !machine_.failed(step.wr())) {
+  if (takes_buffer && event_->send < queue_pair.receive_buffers.size() && !machine_.failed(step.wr())) {
     event_->buffer_thread = actors_[queue_pair.target].machine_thread;
-    event_->buffer_behind = queue_pair.receives_behind[event_->send];
+    event_->buffer_behind = queue_pair.receive_buffers[event_->send].behind;
   }
   event_->fenced = request.fence;
   event_->empty = request.length() == 0;

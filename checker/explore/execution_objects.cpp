@@ -349,7 +349,7 @@ std::span<const std::byte> Execution::filled_part_of(std::uint16_t of, std::span
     const QueuePairPart& part = queue_pairs_[qp];
     if (part.target == of) {
       for (std::size_t i = part.received; i < part.receive_buffers.size(); ++i) {
-        add(part.receive_buffers[i]);
+        add(part.receive_buffers[i].bytes);
       }
     }
     if (part.actor != of) {

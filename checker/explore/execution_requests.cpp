@@ -314,8 +314,7 @@ void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalS
   }
   ++actors_[of].changes;
   event_->receives.push_back({qp, queue_pairs_[qp].receives++});
-  queue_pairs_[qp].receive_buffers.emplace_back(into.bytes());
-  queue_pairs_[qp].receives_behind.push_back(machine_.stores({actors_[of].machine_thread}));
+  queue_pairs_[qp].receive_buffers.push_back({into.bytes(), machine_.stores({actors_[of].machine_thread})});
 }
 
 // Whether the step has done nothing so far that depends on what others do.
