@@ -69,6 +69,7 @@ void Conformance::apply(const SimStep& step, model::StepKind kind) {
 
 void Conformance::on_step(const SimStep& step) {
   ++steps_;
+  steps_of_ended_ += step.queue_pair == nullptr ? 1 : 0;
   if (!complaint_.empty()) {
     return;
   }

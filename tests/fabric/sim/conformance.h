@@ -32,6 +32,8 @@ class Conformance : public StepObserver {
   /// The first step that the rules forbid, or a value that differs; empty if there is none.
   [[nodiscard]] const std::string& complaint() const { return complaint_; }
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
+  /// Of these: of requests whose queue pair had ended.
+  [[nodiscard]] std::uint64_t steps_of_ended() const { return steps_of_ended_; }
   [[nodiscard]] std::uint64_t received() const { return received_; }
   /// Compares the shadows of target regions with the bytes of the simulation.
   void compare_memory();
@@ -67,6 +69,7 @@ class Conformance : public StepObserver {
   std::vector<Shadow> shadows_;
   std::string complaint_;
   std::uint64_t steps_ = 0;
+  std::uint64_t steps_of_ended_ = 0;
   std::uint64_t received_ = 0;
 };
 

@@ -73,86 +73,78 @@ struct Outcome {
   std::uint64_t steps = 0;
 };
 
-// A simulation under `simulated` rules, judged by the rules in `judge`.
-Outcome run(const model::Rules& simulated, const model::Rules& judge, std::uint64_t seed) {
-  Simulation world({.profile = wild_profile(), .rules = simulated, .seed = seed});
-  Conformance conformance(judge);
-  world.observe(&conformance);
-  Node& storage = world.add_node("storage");
-  conformance.add_target(storage);
-  const MemoryRegion table = storage.allocate(kTableBytes, Access::remote_all);
-  conformance.add_region(storage, table);
+// A table and clients with buffers, simulated under `simulated` rules, judged by the rules in `judge`.
+struct Scene {
+  Scene(const model::Rules& simulated, const model::Rules& judge, std::uint64_t seed, std::uint64_t buffer_bytes)
+      : world({.profile = wild_profile(), .rules = simulated, .seed = seed}),
+        conformance(judge),
+        storage(world.add_node("storage")),
+        table(storage.allocate(kTableBytes, Access::remote_all)) {
+    world.observe(&conformance);
+    conformance.add_target(storage);
+    conformance.add_region(storage, table);
+    for (std::uint32_t c = 0; c < kClients; ++c) {
+      clients.push_back(&world.add_node("client"));
+      buffers.push_back(clients.back()->allocate(buffer_bytes, Access::local_write));
+      conformance.add_region(*clients.back(), buffers.back());
+    }
+  }
+  std::unique_ptr<QueuePair> connect(std::uint32_t client) {
+    std::unique_ptr<QueuePair> made = clients[client]->connect(storage);
+    conformance.add_queue_pair(*made, storage);
+    return made;
+  }
+  /// Completions may come before the last places.
+  void end() {
+    world.reactor().run_for(std::chrono::milliseconds(1));
+    conformance.compare_memory();
+  }
+
+  Simulation world;
+  Conformance conformance;
+  Node& storage;
+  MemoryRegion table;
+  std::vector<Node*> clients;
   std::vector<MemoryRegion> buffers;
+};
+
+Outcome run(const model::Rules& simulated, const model::Rules& judge, std::uint64_t seed) {
+  Scene scene(simulated, judge, seed, 4096);
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
   for (std::uint32_t c = 0; c < kClients; ++c) {
-    Node& node = world.add_node("client");
-    buffers.push_back(node.allocate(4096, Access::local_write));
-    conformance.add_region(node, buffers.back());
-    queue_pairs.push_back(node.connect(storage));
-    conformance.add_queue_pair(*queue_pairs.back(), storage);
+    queue_pairs.push_back(scene.connect(c));
   }
   for (std::uint32_t c = 0; c < kClients; ++c) {
-    world.reactor().spawn(client(*queue_pairs[c], table, buffers[c], seed * 31 + c));
+    scene.world.reactor().spawn(client(*queue_pairs[c], scene.table, scene.buffers[c], seed * 31 + c));
   }
-  world.reactor().run();
-  world.reactor().run_for(std::chrono::milliseconds(1));  // completions may come before the last places
-  conformance.compare_memory();
-  conformance.expect_the_end();
-  return {conformance.complaint(), conformance.steps()};
+  scene.world.reactor().run();
+  scene.end();
+  scene.conformance.expect_the_end();
+  return {scene.conformance.complaint(), scene.conformance.steps()};
 }
 
 // Clients whose queue pairs end while their requests are on the way, at the target's NIC, or half placed. The requests
-// go on, and the rules still bind them.
-struct CrashOutcome {
-  std::string complaint;
-  std::uint64_t steps_after = 0;  // of requests whose queue pair had ended
-};
-
-class CountingConformance : public Conformance {
- public:
-  using Conformance::Conformance;
-  void on_step(const SimStep& step) override {
-    steps_after += step.queue_pair == nullptr ? 1 : 0;
-    Conformance::on_step(step);
-  }
-  std::uint64_t steps_after = 0;
-};
-
-CrashOutcome run_and_crash(const model::Rules& simulated, const model::Rules& judge, std::uint64_t seed) {
-  Simulation world({.profile = wild_profile(), .rules = simulated, .seed = seed});
-  CountingConformance conformance(judge);
-  world.observe(&conformance);
-  Node& storage = world.add_node("storage");
-  conformance.add_target(storage);
-  const MemoryRegion table = storage.allocate(kTableBytes, Access::remote_all);
-  conformance.add_region(storage, table);
-  std::array<Node*, kClients> nodes{};
-  std::vector<MemoryRegion> buffers;
-  for (Node*& node : nodes) {
-    node = &world.add_node("client");
-    buffers.push_back(node->allocate(4096 * kChains, Access::local_write));
-    conformance.add_region(*node, buffers.back());
-  }
+// go on, and the rules still bind them. `steps` are those of requests whose queue pair had ended.
+Outcome run_and_crash(const model::Rules& simulated, const model::Rules& judge, std::uint64_t seed) {
+  Scene scene(simulated, judge, seed, 4096 * kChains);
   std::mt19937_64 random(seed);
   for (std::uint64_t life = 0; life < kChains; ++life) {
-    std::array<std::unique_ptr<QueuePair>, kClients> queue_pairs;
-    for (std::size_t c = 0; c < kClients; ++c) {
-      queue_pairs.at(c) = nodes.at(c)->connect(storage);
-      conformance.add_queue_pair(*queue_pairs.at(c), storage);
+    std::vector<std::unique_ptr<QueuePair>> queue_pairs;
+    for (std::uint32_t c = 0; c < kClients; ++c) {
+      queue_pairs.push_back(scene.connect(c));
       std::vector<WorkRequest> chain;
       for (std::uint64_t k = 0; k < 8; ++k) {
         // Of its own: a READ of the model delivers also when the queue pair has ended.
-        const LocalSpan buffer = buffers[c].local(life * 4096 + k * 512, 512);
+        const LocalSpan buffer = scene.buffers[c].local(life * 4096 + k * 512, 512);
         std::memset(buffer.data, static_cast<int>(random() % 256), 512);
-        chain.push_back(random_request(random, table, buffer));
+        chain.push_back(random_request(random, scene.table, buffer));
       }
-      EXPECT_TRUE(queue_pairs.at(c)->post(chain));
+      EXPECT_TRUE(queue_pairs.back()->post(chain));
     }
-    world.reactor().run_for(from_ns(static_cast<double>(random() % 4000)));
+    scene.world.reactor().run_for(from_ns(static_cast<double>(random() % 4000)));
   }
-  world.reactor().run_for(std::chrono::milliseconds(1));
-  conformance.compare_memory();
-  return {conformance.complaint(), conformance.steps_after};
+  scene.end();
+  return {scene.conformance.complaint(), scene.conformance.steps_of_ended()};
 }
 
 // One end of a pair: chains of SENDs among one-sided requests to the other end's table.
@@ -280,9 +272,9 @@ TEST_P(EveryPreset, RequestsOfQueuePairsThatHaveEndedToo) {
   std::uint64_t steps_after = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const model::Rules rules = model::rules_of(GetParam());
-    const CrashOutcome outcome = run_and_crash(rules, rules, seed);
+    const Outcome outcome = run_and_crash(rules, rules, seed);
     ASSERT_EQ(outcome.complaint, "") << "seed " << seed;
-    steps_after += outcome.steps_after;
+    steps_after += outcome.steps;
   }
   EXPECT_GT(steps_after, 60U * kClients);
 }
