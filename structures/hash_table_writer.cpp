@@ -215,10 +215,11 @@ void HashTable::hold_up(Writer& writer, Place place) {
 Task<void> HashTable::latch_beside_home(Writer& writer, Place place) const {
   const Session::Brief brief(writer.session());
   writer.bucket = co_await latch_bucket(writer.session(), place);
-  if (!writer.bucket) {
+  if (writer.bucket) {
+    keep_lease(writer);
+  } else {
     hold_up(writer, place);
   }
-  keep_lease(writer);
 }
 
 // A chain may be too long for the lease. The operation ends while home is still this client's, or others would take the

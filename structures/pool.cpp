@@ -238,7 +238,7 @@ Task<Outcome> Pool::give_back(Client& client, std::uint64_t object) const {
     error = std::current_exception();
   }
   if (error) {
-    co_await put_marks(client, word, {.outcome = Outcome::full, .object = object, .count = 1});
+    co_await put_marks(client, word, {.outcome = Outcome::done, .object = object, .count = 1});
     std::rethrow_exception(error);
   }
   co_return Outcome::done;

@@ -1,16 +1,20 @@
-// The pool in the memory model: what a client that dies leaves of an object that it has just taken.
+// The pool: what a client leaves of an object that it has just taken and dies, or cannot give back.
 #include <sidelatch/structures/pool.h>
 
 #include "structures/seal.h"
 
 #include <sidelatch/explore/check.h>
+#include <sidelatch/fabric/sim/simulation.h>
 #include <sidelatch/sync/exclusive_latch.h>
+#include <sidelatch/sync/lease.h>
 #include <sidelatch/sync/rw_latch.h>
 
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <vector>
 
 namespace sidelatch::structures {
 namespace {
@@ -89,5 +93,53 @@ TEST(PoolExplored, WhoeverSeesAnOwnersMarkSeesThatThePoolHasGivenTheObjectAway) 
 }
 
 }  // namespace explored_pool
+
+namespace simulated_pool {
+
+using namespace fabric;
+using namespace sync;
+
+Task<Pool::Taken> take_one(const Pool& pool, Client& client) {
+  const Pool::Taken taken = co_await pool.take(client);
+  co_await client.drain();
+  co_return taken;
+}
+
+// Its link is written before the control record: if the lease ends between the two, the pool does not have the object,
+// and a sweep must find it.
+TEST(Pool, WhatALeaseWasTooShortToGiveBackStaysItsClients) {
+  const ExclusiveLatch latch;
+  int refused = 0;
+  for (double lease = 2'000; lease <= 20'000; lease += 250) {
+    sim::Simulation world({.profile = sim::load_profile("connectx5")});
+    Node& storage = world.add_node("storage");
+    const MemoryRegion memory = storage.allocate(Pool::bytes_needed(latch, 4), Access::remote_all);
+    const Pool pool(latch, memory.remote(), 0, 4);
+    const std::array<Node*, 1> memory_nodes = {&storage};
+    Client client(world.add_node("client"), memory_nodes, Pool::buffer_bytes(latch),
+                  {.buffers = 3, .owner = 1, .lease = {from_ns(lease), from_ns(500)}});
+    Client other(world.add_node("other"), memory_nodes, Pool::buffer_bytes(latch), {.buffers = 3});
+    try {
+      const Pool::Taken taken = world.reactor().run(take_one(pool, client));
+      ASSERT_EQ(taken.object, 0U);
+    } catch (const LatchError&) {
+      continue;  // too short to take one
+    }
+    try {
+      (void)world.reactor().run(pool.give_back(client, 0));
+      continue;
+    } catch (const LatchError& error) {
+      EXPECT_EQ(error.kind(), LatchError::Kind::lease_expired);
+    }
+    ++refused;
+    world.reactor().run(client.drain());
+    world.reactor().run_for(from_ns(1e5));
+    EXPECT_EQ(world.reactor().run(pool.marked(other, 1)), std::vector<std::uint64_t>{0}) << lease;
+    EXPECT_EQ(world.reactor().run(take_one(pool, other)).object, 1U) << lease;
+  }
+  EXPECT_GT(refused, 0);
+}
+
+}  // namespace simulated_pool
 }  // namespace
 }  // namespace sidelatch::structures
