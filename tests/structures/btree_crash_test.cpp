@@ -239,15 +239,24 @@ Task<Outcome> put_one(const BTree& tree, BTree::Worker& worker, std::uint64_t ke
   co_return outcome;
 }
 
+// A tree whose client 1 dies, and client 2, which comes after it.
+struct Bereaved {
+  explicit Bereaved(const Scheme& scheme, const BTreeOptions& options = small_nodes()) : forest(scheme, options) {
+    service.enlist(1, dead.session(0).qp());
+    service.enlist(2, heir.session(0).qp());
+  }
+
+  Forest forest;
+  RevocationService service{*forest.nodes[0]};
+  BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
+  BTree::Worker& heir = forest.add_worker(leased(2, {&service}));
+};
+
 // A client died within the WRITE of a node, of which the first half was placed.
 TEST(BTreeCrash, ATornNodeIsNamedAndCostsNobodyItsQueuePairs) {
   const RwLatch latch;
-  Forest forest(latch);
-  RevocationService service(*forest.nodes[0]);
-  BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
-  BTree::Worker& heir = forest.add_worker(leased(2, {&service}));
-  service.enlist(1, dead.session(0).qp());
-  service.enlist(2, heir.session(0).qp());
+  Bereaved bereaved(latch);
+  auto& [forest, service, dead, heir] = bereaved;
   forest.run(put_keys(*forest.tree, dead, 100));
   const BTreeOptions& options = forest.tree->options();
   const LayoutKind kind = latch.default_layout();
@@ -364,12 +373,8 @@ TEST(BTreeCrash, WhatATornNodeHadNotYetTakenOverLivesOn) {
   for (const Cut cut : {Cut::before_the_header, Cut::behind_the_header, Cut::in_a_later_write}) {
     for (const bool sweeps_first : {false, true}) {
       SCOPED_TRACE(static_cast<int>(cut));
-      Forest forest(latch);
-      RevocationService service(*forest.nodes[0]);
-      BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
-      BTree::Worker& heir = forest.add_worker(leased(2, {&service}));
-      service.enlist(1, dead.session(0).qp());
-      service.enlist(2, heir.session(0).qp());
+      Bereaved bereaved(latch);
+      auto& [forest, service, dead, heir] = bereaved;
       forest.run(put_keys(*forest.tree, dead, 100));
       const NodeBytes nodes(forest, latch);
       const NodeRef left = NodeRef::of(0, 1, 1);  // the first leaf
@@ -440,12 +445,8 @@ void cut_a_merge_between_lines(const Scheme& scheme, std::uint64_t node_bytes) {
   for (std::uint64_t lines = 1; lines < node_bytes / kLine; ++lines) {
     for (const bool ascending : {true, false}) {
       SCOPED_TRACE(testing::Message() << scheme.name() << ", " << lines << " lines " << ascending);
-      Forest forest(scheme, {.node_bytes = node_bytes, .nodes = 100});
-      RevocationService service(*forest.nodes[0]);
-      BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
-      BTree::Worker& heir = forest.add_worker(leased(2, {&service}));
-      service.enlist(1, dead.session(0).qp());
-      service.enlist(2, heir.session(0).qp());
+      Bereaved bereaved(scheme, {.node_bytes = node_bytes, .nodes = 100});
+      auto& [forest, service, dead, heir] = bereaved;
       forest.run(put_keys(*forest.tree, heir, 100));
       const NodeBytes nodes(forest, scheme);
       const NodeRef left = NodeRef::of(0, 1, 1);  // the first leaf
@@ -630,12 +631,8 @@ void load_after_deaths(const Scheme& scheme, std::uint64_t node_bytes) {
   std::uint64_t lost = 0;
   for (int i = 0; i < 60; ++i) {
     SCOPED_TRACE(i);
-    Forest forest(scheme, {.node_bytes = node_bytes, .nodes = 18});
-    RevocationService service(*forest.nodes[0]);
-    BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
-    BTree::Worker& heir = forest.add_worker(leased(2, {&service}));
-    service.enlist(1, dead.session(0).qp());
-    service.enlist(2, heir.session(0).qp());
+    Bereaved bereaved(scheme, {.node_bytes = node_bytes, .nodes = 18});
+    auto& [forest, service, dead, heir] = bereaved;
     LoadOfKeys first(forest.tree->leaf_capacity() * 10);
     LoadOfKeys second = first;
     {
@@ -686,12 +683,8 @@ TEST(BTreeLease, ThatIsTooShortForABulkLoadCostsNoNodes) {
 
 TEST(BTreeCrash, ABulkLoadIntoATreeWhoseRootIsTornSaysSo) {
   const ExclusiveLatch latch;
-  Forest forest(latch);
-  RevocationService service(*forest.nodes[0]);
-  BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
-  BTree::Worker& heir = forest.add_worker(leased(2, {&service}));
-  service.enlist(1, dead.session(0).qp());
-  service.enlist(2, heir.session(0).qp());
+  Bereaved bereaved(latch);
+  auto& [forest, service, dead, heir] = bereaved;
   forest.run(put_keys(*forest.tree, dead, 5));
   const NodeBytes nodes(forest, latch);
   const NodeRef root = NodeRef::of(0, 0, 0);

@@ -1,6 +1,7 @@
 // What a structure says about itself, and what opening it as something else does.
 #include "btree_fixture.h"
 #include "hash_table_rig.h"
+#include "tests/message_of.h"
 
 #include <sidelatch/structures/superblock.h>
 #include <sidelatch/sync/copy_on_write.h>
@@ -47,12 +48,7 @@ class Reopened {
     const HashTable other(scheme, options, std::span(&span, 1));
     Client client(rig_.world.add_node("client"), rig_.storage, other.buffer_bytes());
     std::vector<std::byte> value(options.value_bytes);
-    std::string text = "no error";
-    try {
-      (void)rig_.run(other.put(client, 3, value));
-    } catch (const StructureError& error) {
-      text = error.what();
-    }
+    const std::string text = message_of<StructureError>([&] { (void)rig_.run(other.put(client, 3, value)); });
     EXPECT_THROW((void)rig_.run(other.get(client, 3, value)), StructureError);
     EXPECT_TRUE(std::ranges::equal(larger.bytes(), planted)) << "nothing may change";
     return text;
@@ -63,13 +59,7 @@ class Reopened {
     const BTree tree(scheme_, options, std::span(&span, 1));
     BTree::Worker worker(tree, rig_.world.add_node("client"), rig_.storage);
     Word value;
-    std::string text = "no error";
-    try {
-      (void)rig_.run(tree.get(worker, 3, value.bytes()));
-    } catch (const StructureError& error) {
-      text = error.what();
-    }
-    return text;
+    return message_of<StructureError>([&] { (void)rig_.run(tree.get(worker, 3, value.bytes())); });
   }
   std::vector<std::byte> bytes() const { return {rig_.memory[0].bytes().begin(), rig_.memory[0].bytes().end()}; }
 
@@ -113,12 +103,8 @@ TEST(Superblock, MemoryOfAnotherProgramIsRefused) {
   std::ranges::fill(forest.regions[0].bytes().subspan(0, 64), std::byte{0x5a});
   BTree::Worker& worker = forest.add_worker();
   Word value;
-  std::string text;
-  try {
-    (void)forest.run(forest.tree->get(worker, 1, value.bytes()));
-  } catch (const StructureError& error) {
-    text = error.what();
-  }
+  const std::string text =
+      message_of<StructureError>([&] { (void)forest.run(forest.tree->get(worker, 1, value.bytes())); });
   EXPECT_THAT(text, AllOf(HasSubstr("0x5a5a5a5a5a5a5a5a"), HasSubstr("which is no superblock"),
                           HasSubstr("opened as a B-tree of format 2 over optimistic/farm")));
 }
@@ -140,12 +126,8 @@ TEST(Superblock, AnOlderFormatIsRefusedAndStaysAsItIs) {
   const std::vector<std::byte> before(memory.begin(), memory.end());
   BTree::Worker& worker = forest.add_worker();
   Word read;
-  std::string text;
-  try {
-    (void)forest.run(forest.tree->get(worker, 5, read.bytes()));
-  } catch (const StructureError& error) {
-    text = error.what();
-  }
+  const std::string text =
+      message_of<StructureError>([&] { (void)forest.run(forest.tree->get(worker, 5, read.bytes())); });
   EXPECT_THAT(text, AllOf(HasSubstr("holds a B-tree of format 1 over optimistic/farm"),
                           HasSubstr("opened as a B-tree of format 2 over optimistic/farm")));
   EXPECT_TRUE(std::ranges::equal(memory, before));
