@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <stdexcept>
 
 namespace sidelatch::sync {
 namespace {
@@ -57,6 +58,24 @@ TEST(Lease, AHolderThatTakesTooLongWritesNothing) {
   store.settle();
   EXPECT_EQ(store.latch_word(0), kFree);
   EXPECT_EQ(store.memory.bytes()[store.layout.payload(0)], std::byte{0});
+}
+
+Task<void> ask_while_holding(Store& store, Session& session, bool has_lease) {
+  ExclusiveGuard guard = co_await store.scheme.latch(session, store.objects.at(0));
+  EXPECT_FALSE(guard.lease_expired());
+  co_await store.world.reactor().sleep(from_ns(18'000));
+  EXPECT_EQ(guard.lease_expired(), has_lease);
+  co_await guard.abort();
+}
+
+TEST(Lease, AHolderThatWorksForLongMayAskWhetherItIsOver) {
+  const ExclusiveLatch latch;
+  Store store(latch);
+  store.run(ask_while_holding(store, store.add_session(leased(1, nullptr)), true));
+  store.run(ask_while_holding(store, store.add_session(), false));
+  store.settle();
+  EXPECT_EQ(store.latch_word(0), kFree);
+  EXPECT_THROW((void)ExclusiveGuard().lease_expired(), std::logic_error);
 }
 
 struct Taken {
