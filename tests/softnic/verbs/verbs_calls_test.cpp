@@ -890,9 +890,13 @@ TEST_F(VerbsCalls, AChildHasNoPartInItsParentsNic) {
   ibv_qp* const b = make_pair();
   connect(*a, *b);
   ibv_sge part = sge(0);
-  // The NIC's thread is at work before the fork: while it starts it has locks of the sanitizer, and the child would
-  // wait for them for ever.
+  // The NIC's thread runs before the fork: while it starts it has locks of the sanitizer, and the child would wait for
+  // them for ever. A poll would do the thread's work, so that it may not have started yet.
+  words[0] = 5;
   ASSERT_EQ(post(*a, request(IBV_WR_RDMA_WRITE, part)), 0);
+  while (std::atomic_ref(words[8]).load() != 5) {
+    std::this_thread::yield();
+  }
   ASSERT_EQ(wait().status, IBV_WC_SUCCESS);
   const pid_t child = ::fork();
   if (child == 0) {
