@@ -2,10 +2,14 @@
 //
 // A stage reads the packet's fields at its beginning and writes them at its end. So a value that one stage computes is
 // there for the next one. Each operator takes one stage; slices, casts, concatenations and copies to temporaries are
-// wires. A condition is evaluated in the stage of what it guards, or of what follows an `exit`. A register is read and
-// written in one stage, by a stateful ALU that sees its element and at most two 32-bit operands of the packet.
+// wires. A condition is evaluated in the stage of what it guards, or of what follows an `exit` or a `return`. A
+// register is read and written in one stage, by a stateful ALU that sees its element and at most two 32-bit operands of
+// the packet. That a header is valid is one more value, which setValid() and setInvalid() write; what they make of the
+// fields P4 leaves open.
 #include <sidelatch/p4/fit.h>
 
+#include "fit_facts.h"
+#include "fit_stages.h"
 #include "p4/front_end.h"
 #include "p4/ir.h"
 
@@ -13,6 +17,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -27,75 +32,12 @@ using ir::Op;
 // Stages, and memory blocks in each: the published numbers of Tofino; those of Tofino 2 are the same for a stage.
 constexpr std::size_t kSramBlocksPerStage = 80;
 constexpr std::size_t kTcamBlocksPerStage = 24;
-// A block that a packet writes needs a map RAM, too: 6 columns of 8 in a stage (p4c, backends/tofino). A register is in
-// one stage.
-constexpr std::size_t kMapRamsPerStage = 48;
-constexpr std::size_t kSramBits = std::size_t{1024} * 128;
-constexpr std::size_t kTcamRows = 512;
-constexpr std::size_t kTcamBits = 44;
 constexpr unsigned kOperandBits = 32;
 constexpr std::size_t kOperands = 2;
+// Statements, and values that their branches copy.
+constexpr std::size_t kMostWork = 5'000'000;
 
 std::size_t stages_of(Chip chip) { return chip == Chip::tofino ? 12 : 20; }
-std::size_t divided(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-
-struct Touch {
-  int reads = 0;
-  int writes = 0;
-  int stage = 0;
-};
-
-// What a value that comes from a register is computed of besides.
-struct Besides {
-  std::set<int> inputs;  // slots whose values the ALU needs
-  int ready = 1;         // the first stage in which they, and what chooses among the ALU's actions, are known
-};
-
-// What is known at one point of the program.
-struct Facts {
-  std::map<int, int> ready;                        // by slot: the first stage that can use its value
-  std::map<int, std::set<int>> sources;            // by slot: registers that its value comes from
-  std::map<std::pair<int, int>, Besides> besides;  // by slot, and register that it comes from
-  std::map<int, Touch> touched;                    // by register, on the path with most of them
-  std::set<int> stays;    // slots of conditions that decide whether the packet has left the program by now
-  bool has_left = false;  // by `exit`
-
-  // Of two branches. What one that has left did is nothing for what follows.
-  void join(const Facts& other) {
-    std::set<int> deciding = other.stays;
-    deciding.insert(stays.begin(), stays.end());
-    if (has_left && !other.has_left) {
-      *this = other;
-    } else if (has_left == other.has_left) {
-      merge(other);
-    }
-    stays = std::move(deciding);
-  }
-
-  void merge(const Facts& other) {
-    // A stateful ALU has one of several actions: the larger one counts.
-    for (const auto& [of, theirs] : other.besides) {
-      Besides& mine = besides[of];
-      mine.ready = std::max(mine.ready, theirs.ready);
-      if (theirs.inputs.size() > mine.inputs.size()) {
-        mine.inputs = theirs.inputs;
-      }
-    }
-    for (const auto& [slot, stage] : other.ready) {
-      int& mine = ready[slot];
-      mine = std::max(mine, stage);
-    }
-    for (const auto& [slot, registers] : other.sources) {
-      sources[slot].insert(registers.begin(), registers.end());
-    }
-    for (const auto& [which, touch] : other.touched) {
-      Touch& mine = touched[which];
-      mine.reads = std::max(mine.reads, touch.reads);
-      mine.writes = std::max(mine.writes, touch.writes);
-      mine.stage = std::max(mine.stage, touch.stage);
-    }
-  }
-};
 
 class Fitter {
  public:
@@ -116,7 +58,14 @@ class Fitter {
       facts_ = {};
       feeds_ = {};
       last_ = 0;
-      walk(program_.routines[static_cast<std::size_t>(routine)].body);
+      work_ = 0;
+      call(routine);
+      if (work_ > kMostWork) {
+        finding({},
+                fmt::format("{} is too large for an estimate: calls within calls, or branches with very many values",
+                            name));
+        return 0;
+      }
       if (register_stage_ == before) {
         break;
       }
@@ -129,48 +78,8 @@ class Fitter {
     return stages;
   }
 
-  void memory() {
-    for (const auto& [which, stage] : register_stage_) {
-      const RegisterInfo& info = program_.info.registers[static_cast<std::size_t>(which)];
-      const unsigned width = info.width <= 8 ? 8 : info.width <= 16 ? 16 : info.width <= 32 ? 32 : 64;
-      const std::size_t blocks =
-          divided(info.size * width, kSramBits) + 1;  // one more, as a stateful ALU needs a spare
-      report_.sram_blocks += blocks;
-      if (blocks > kMapRamsPerStage) {
-        finding({}, fmt::format(
-                        "the register {} needs {} SRAM blocks; packets can write to {} of a stage, and it is in one "
-                        "stage",
-                        info.name, blocks, kMapRamsPerStage));
-      }
-      report_.placements.push_back(fmt::format("{} stage {:2}: register {}, {} x {} bits, {} SRAM blocks", stage.first,
-                                               stage.second, info.name, info.size, info.width, blocks));
-    }
-    for (const auto& [which, stage] : table_stage_) {
-      const TableInfo& info = program_.info.tables[which];
-      std::size_t key_bits = 0;
-      bool ternary = false;
-      for (const KeyInfo& key : info.keys) {
-        key_bits += key.width;
-        ternary = ternary || key.kind != MatchKind::exact;
-      }
-      std::size_t data_bits = 0;
-      for (const ActionInfo& action : info.actions) {
-        std::size_t bits = 8;
-        for (const ParameterInfo& one : action.parameters) {
-          bits += one.width;
-        }
-        data_bits = std::max(data_bits, bits);
-      }
-      const std::size_t tcam = ternary ? divided(info.size, kTcamRows) * divided(key_bits, kTcamBits) : 0;
-      const std::size_t sram = divided(info.size * (data_bits + (ternary ? 0 : key_bits)), kSramBits);
-      report_.sram_blocks += info.keys.empty() ? 0 : sram;
-      report_.tcam_blocks += info.keys.empty() ? 0 : tcam;
-      report_.placements.push_back(
-          fmt::format("{} stage {:2}: table {}, {} entries, {} key bits, {} SRAM and {} TCAM blocks", stage.first,
-                      stage.second, info.name, info.size, key_bits, sram, tcam));
-    }
-    std::sort(report_.placements.begin(), report_.placements.end());
-  }
+  [[nodiscard]] const std::map<int, FirstStage>& registers() const { return register_stage_; }
+  [[nodiscard]] const std::map<std::size_t, FirstStage>& tables() const { return table_stage_; }
 
  private:
   void finding(const ir::Origin& at, const std::string& message) {
@@ -239,11 +148,55 @@ class Fitter {
 
   void walk(const ir::Block& statements) {
     for (const ir::Statement& statement : statements) {
+      if (++work_ > kMostWork) {
+        return;
+      }
       step(statement);
     }
   }
 
+  // The first stage in which it is known that the packet is still there.
+  [[nodiscard]] int stays() const { return std::max(ready(facts_.stays), ready(facts_.returns)); }
+
+  void call(int routine) {
+    std::optional<Facts> outer = std::exchange(returned_, std::nullopt);
+    const int outer_return = first_return_;
+    const std::set<int> outer_returns = facts_.returns;
+    walk(program_.routines[static_cast<std::size_t>(routine)].body);
+    if (returned_) {
+      const std::set<int> deciding = facts_.returns;
+      if (facts_.has_left) {
+        facts_.stays.insert(deciding.begin(), deciding.end());
+      }
+      facts_.join(*returned_);
+      return_decides(deciding);
+    }
+    facts_.returns = outer_returns;
+    first_return_ = outer_return;
+    returned_ = std::move(outer);
+  }
+
+  // Of what was written after a `return`: which value it has now.
+  void return_decides(const std::set<int>& deciding) {
+    const int stage = ready(deciding);
+    std::set<int> registers;
+    for (const int one : deciding) {
+      const auto found = facts_.sources.find(one);
+      if (found != facts_.sources.end()) {
+        registers.insert(found->second.begin(), found->second.end());
+      }
+    }
+    for (auto& [slot, known] : facts_.ready) {
+      const auto found = written_.find(slot);
+      if (found != written_.end() && found->second > first_return_) {
+        known = std::max(known, stage);
+        facts_.sources[slot].insert(registers.begin(), registers.end());
+      }
+    }
+  }
+
   void set(int slot, int stage, const std::set<int>& from) {
+    written_[slot] = ++writes_;
     facts_.ready[slot] = std::max(stage, action_stage_ + 1);
     std::set<int> registers;
     for (const int one : from) {
@@ -300,7 +253,7 @@ class Fitter {
         const int operators = depth(s.expr);
         const bool wire = operators == 0 && s.to.slot >= program_.persistent_slots;
         const bool lasts = s.to.slot < program_.persistent_slots;
-        const int stage = std::max(ready(slots), lasts ? ready(facts_.stays) : 1);
+        const int stage = std::max(ready(slots), lasts ? stays() : 1);
         const int after = wire ? stage : stage + std::max(1, operators);
         if (!wire) {
           used(after - 1, s.at);
@@ -313,17 +266,25 @@ class Fitter {
       }
       case Do::zero:
         for (int i = 0; i < s.count; ++i) {
-          set(s.to.slot + i, 1, {});
+          if (s.to.slot < program_.persistent_slots) {
+            write(s.to.slot + i, {}, s.at);
+          } else {
+            set(s.to.slot + i, 1, {});
+          }
         }
         break;
       case Do::copy:
         for (int i = 0; i < s.count; ++i) {
-          std::set<int> slots = guards_;
-          slots.insert(s.from.slot + i);
-          const bool wire = s.to.slot >= program_.persistent_slots;
-          set(s.to.slot + i, ready(slots) + (wire ? 0 : 1), slots);
+          write(s.to.slot + i, {s.from.slot + i}, s.at);
           note_inputs(s.to.slot + i, {s.from.slot + i});
         }
+        break;
+      case Do::set_validity:
+        write(s.to.slot, {}, s.at);
+        break;
+      case Do::push:
+      case Do::pop:
+        move_stack(s);
         break;
       case Do::branch:
         branch(s);
@@ -331,13 +292,25 @@ class Fitter {
       case Do::leave:
         facts_.has_left = true;
         break;
+      case Do::give_back:
+        if (!facts_.is_gone()) {
+          work_ += facts_.size();
+          if (returned_) {
+            returned_->join(facts_);
+          } else {
+            returned_ = facts_;
+            first_return_ = writes_;
+          }
+          facts_.has_returned = true;
+        }
+        break;
       case Do::loop:
         finding(s.at, "a loop; a packet goes through the stages once");
         walk(s.yes);
         walk(s.no);
         break;
       case Do::call:
-        walk(program_.routines[static_cast<std::size_t>(s.which)].body);
+        call(s.which);
         walk(s.yes);
         break;
       case Do::apply:
@@ -347,19 +320,22 @@ class Fitter {
       case Do::register_write:
         touch(s);
         break;
-      case Do::hash: {
-        std::set<int> slots = guards_;
-        for (const int one : s.exprs) {
-          leaves(one, slots);
-        }
-        for (const int one : s.valid) {
-          if (one >= 0) {
-            leaves(one, slots);
-          }
-        }
+      case Do::hash:
+      case Do::random: {
+        const std::set<int> slots = operands_of(s);
         const int stage = ready(slots);
         used(stage, s.at);
         set(s.to.slot, stage + 1, slots);
+        break;
+      }
+      case Do::count:
+      case Do::clone:
+      case Do::resubmit:
+      case Do::recirculate:
+      case Do::truncate:
+      case Do::digest: {
+        const int operators = s.expr >= 0 ? depth(s.expr) : 0;
+        used(std::max(ready(operands_of(s)), stays()) + std::max(1, operators) - 1, s.at);
         break;
       }
       default:
@@ -367,17 +343,65 @@ class Fitter {
     }
   }
 
+  // Slots of the statement's expressions, and of the conditions around it.
+  [[nodiscard]] std::set<int> operands_of(const ir::Statement& s) const {
+    std::set<int> slots = guards_;
+    if (s.expr >= 0) {
+      leaves(s.expr, slots);
+    }
+    for (const std::vector<int>* some : {&s.exprs, &s.valid}) {
+      for (const int one : *some) {
+        if (one >= 0) {
+          leaves(one, slots);
+        }
+      }
+    }
+    return slots;
+  }
+
+  // What a copy does: to a field it takes a stage, to a variable it is a wire.
+  void write(int slot, std::set<int> from, const ir::Origin& at) {
+    from.insert(guards_.begin(), guards_.end());
+    const bool wire = slot >= program_.persistent_slots;
+    const int stage = std::max(ready(from), wire ? 1 : stays());
+    if (!wire) {
+      used(stage, at);
+    }
+    set(slot, stage + (wire ? 0 : 1), from);
+  }
+
+  // Each element becomes what another one was, all in one stage.
+  void move_stack(const ir::Statement& s) {
+    const ir::StackType& type = program_.stacks[static_cast<std::size_t>(s.which)];
+    const int end = s.to.slot + 1 + type.count * type.element_slots;
+    std::set<int> all = guards_;
+    for (int slot = s.to.slot; slot < end; ++slot) {
+      all.insert(slot);
+    }
+    const int stage = std::max(ready(all), stays());
+    used(stage, s.at);
+    for (int slot = s.to.slot; slot < end; ++slot) {
+      set(slot, stage + 1, all);
+    }
+  }
+
   void branch(const ir::Statement& s) {
     const std::set<int> outer = guards_;
     leaves(s.expr, guards_);
+    work_ += facts_.size();
     const Facts before = facts_;
     walk(s.yes);
     Facts after = std::exchange(facts_, before);
     walk(s.no);
     const bool decides = facts_.has_left != after.has_left;
+    const bool decides_return = facts_.has_returned != after.has_returned;
     facts_.join(after);
     if (decides) {
       facts_.stays.insert(guards_.begin(), guards_.end());
+      facts_.stays.insert(facts_.returns.begin(), facts_.returns.end());
+    }
+    if (decides_return) {
+      facts_.returns.insert(guards_.begin(), guards_.end());
     }
     guards_ = outer;
   }
@@ -389,8 +413,12 @@ class Fitter {
     for (const int key : table.keys) {
       leaves(key, slots);
     }
-    const int stage = std::max(ready(slots), ready(facts_.stays));
+    const int stage = std::max(ready(slots), stays());
     used(stage, s.at);
+    if (!facts_.applied.insert(s.which).second) {
+      finding(s.at, fmt::format("the table {} is applied again in the same pass; a packet meets each table once",
+                                program_.info.tables[static_cast<std::size_t>(s.which)].name));
+    }
     const auto place = table_stage_.emplace(static_cast<std::size_t>(s.which), std::pair{pipeline_, stage});
     place.first->second.second = std::max(place.first->second.second, stage);
     set(table.hit_slot, stage + 1, slots);
@@ -403,13 +431,14 @@ class Fitter {
       if (action.routine < 0) {
         continue;
       }
+      work_ += before.size();
       facts_ = before;
       walk(action.before);
       for (const int parameter : action.parameters) {
         set(parameter, stage, {});
       }
       const int outer_stage = std::exchange(action_stage_, stage);
-      walk(program_.routines[static_cast<std::size_t>(action.routine)].body);
+      call(action.routine);
       walk(action.after);
       action_stage_ = outer_stage;
       merged.join(facts_);
@@ -441,7 +470,7 @@ class Fitter {
     }
     std::size_t words = 0;
     for (const int slot : inputs_of(operands, s.which)) {
-      words += divided(program_.slot_widths[static_cast<std::size_t>(slot)], kOperandBits);
+      words += (program_.slot_widths[static_cast<std::size_t>(slot)] + kOperandBits - 1) / kOperandBits;
     }
     if (words > kOperands) {
       finding(s.at, fmt::format("the register {} needs {} operands of 32 bits from the packet; a stateful ALU takes {}",
@@ -453,7 +482,8 @@ class Fitter {
       finding(s.at, fmt::format("the register {} is touched again in the same pass; a packet meets each register once",
                                 info.name));
     }
-    touch.stage = std::max({touch.stage, ready_besides(slots, s.which), ready_besides(facts_.stays, s.which)});
+    touch.stage = std::max({touch.stage, ready_besides(slots, s.which), ready_besides(facts_.stays, s.which),
+                            ready_besides(facts_.returns, s.which)});
     if (const auto found = register_stage_.find(s.which); found != register_stage_.end()) {
       touch.stage = std::max(touch.stage, found->second.second);
     }
@@ -484,12 +514,17 @@ class Fitter {
   FitReport& report_;
   std::string pipeline_;
   Facts facts_;
+  std::optional<Facts> returned_;  // of the routine that is walked: what is known where it has returned
+  int first_return_ = 0;           // the number of writes by then
+  int writes_ = 0;
+  std::map<int, int> written_;  // by slot: the number of its last write
+  std::size_t work_ = 0;
   std::set<int> guards_;  // slots of the conditions around
   int last_ = 0;
   int action_stage_ = 0;  // of the table whose action runs: what it gives is there in the next one
   ir::Origin deepest_;
-  std::map<std::size_t, std::pair<std::string, int>> table_stage_;
-  std::map<int, std::pair<std::string, int>> register_stage_;
+  std::map<std::size_t, FirstStage> table_stage_;
+  std::map<int, FirstStage> register_stage_;
   std::set<std::pair<int, int>> feeds_;
 };
 
@@ -514,7 +549,7 @@ FitReport fit(const std::filesystem::path& file, Chip chip, const CompileOptions
   Fitter fitter(program, report);
   report.ingress_stages = fitter.pipeline(program.ingress, "ingress");
   report.egress_stages = fitter.pipeline(program.egress, "egress");
-  fitter.memory();
+  fill_stages(program, fitter.registers(), fitter.tables(), report);
   if (report.sram_blocks > report.chip_sram_blocks || report.tcam_blocks > report.chip_tcam_blocks) {
     report.findings.push_back(
         fmt::format("{}: the tables and registers need {} SRAM and {} TCAM blocks; there are {} and {}", file.string(),

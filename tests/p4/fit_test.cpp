@@ -12,9 +12,19 @@
 namespace sidelatch::p4 {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+// Additions to h.x.a, each of what the one before gives.
+std::string additions(int number) {
+  std::string text;
+  for (int i = 0; i < number; ++i) {
+    text += "h.x.a = h.x.a + h.x.b;\n";
+  }
+  return text;
+}
 
 FitReport fit_of(const std::string& locals, const std::string& body, Chip chip = Chip::tofino) {
   const std::string folder = testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -23,7 +33,7 @@ FitReport fit_of(const std::string& locals, const std::string& body, Chip chip =
   std::ofstream(file)
       << "#include <core.p4>\n#include <v1model.p4>\n"
          "header x_t { bit<32> a; bit<32> b; bit<32> c; bit<64> l; bit<64> m; bit<64> n; }\nstruct H { x_t x; "
-         "}\nstruct M {}\n"
+         "x_t y; x_t[3] xs; }\nstruct M {}\n"
          "parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) { state start { b.extract(h.x); "
          "transition accept; } }\n"
          "control V(inout H h, inout M m) { apply {} }\n"
@@ -124,10 +134,7 @@ TEST(Fit, ElementsOf128BitsDoNotFit) {
 }
 
 TEST(Fit, AChainIsAsLongAsItsOperators) {
-  std::string body;
-  for (int i = 0; i < 12; ++i) {
-    body += "h.x.a = h.x.a + h.x.b;\n";
-  }
+  const std::string body = additions(12);
   EXPECT_EQ(fit_of("", body).ingress_stages, 12U);
   EXPECT_THAT(fit_of("", body).findings, IsEmpty());
   const FitReport longer = fit_of("", body + "h.x.a = h.x.a + h.x.c;");
@@ -160,6 +167,147 @@ TEST(Fit, ARegisterBehindAnExitWaitsForItsCondition) {
              "q.read(old, 1);\nh.x.a = h.x.b + 1 + 2;\nexit;\n}\nr.read(old, h.x.a);\nq.read(old, 2);");
   EXPECT_THAT(report.findings, IsEmpty());
   EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  3: register I.r"));
+}
+
+// Those that `return` leaves wait for nothing, and have touched nothing for the others.
+TEST(Fit, ARegisterBehindAReturnWaitsForItsCondition) {
+  const std::string leaves = additions(12) + "if (h.x.a == 7) { return; }\n";
+  EXPECT_THAT(fit_of(kRegister, leaves + "r.write(0, h.x.c);").findings,
+              ElementsAre(HasSubstr("t.p4:25:3: ingress needs about 13 stages")));
+  EXPECT_THAT(fit_of(kRegister, leaves + "h.x.c = 1;").findings, ElementsAre(HasSubstr("about 13 stages")));
+  EXPECT_THAT(fit_of(kRegister, leaves + "h.y.setValid();").findings, ElementsAre(HasSubstr("about 13 stages")));
+  EXPECT_THAT(fit_of(kRegister, "r.write(0, h.x.c);\n" + leaves).findings, IsEmpty());
+  EXPECT_THAT(fit_of(kRegister, "bit<32> x;\nif (h.x.c == 1) { r.read(x, 1); return; }\nr.read(x, 2);").findings,
+              IsEmpty());
+}
+
+// It ends the routine only.
+TEST(Fit, AReturnDecidesAboutTheRestOfItsRoutine) {
+  const std::string early = "action f(in bit<32> v) { if (v == 7) { return; } h.x.c = 1; }\n";
+  EXPECT_THAT(fit_of(early + kRegister, additions(12) + "f(h.x.b);\nr.write(0, h.x.b);").findings, IsEmpty());
+  EXPECT_THAT(fit_of(early + kRegister, additions(12) + "f(h.x.a);\nr.write(0, h.x.b);").findings,
+              ElementsAre(HasSubstr("about 13 stages")));
+  const FitReport after = fit_of(early + kRegister, additions(11) + "f(h.x.a);\nr.write(0, h.x.b);");
+  EXPECT_THAT(after.findings, IsEmpty());
+  EXPECT_THAT(to_text(after, Chip::tofino), HasSubstr("ingress stage  1: register I.r"));
+  // What it leaves undone in a variable is known with its condition.
+  EXPECT_THAT(fit_of("action g(in bit<32> v, inout bit<32> w) { if (v == 7) { return; } w = 1; }",
+                     additions(12) + "bit<32> w = 0;\ng(h.x.a, w);\nh.x.c = w;")
+                  .findings,
+              ElementsAre(HasSubstr("about 13 stages")));
+  // exit behind a return
+  EXPECT_THAT(fit_of("action f(in bit<32> v) { if (v == 7) { return; } exit; }\n" + std::string(kRegister),
+                     additions(12) + "f(h.x.a);\nr.write(0, h.x.b);")
+                  .findings,
+              ElementsAre(HasSubstr("about 13 stages")));
+  EXPECT_THAT(fit_of(std::string(kRegister) + "action f(in bit<32> v) { r.write(0, v); if (v == 7) { return; } exit; }",
+                     "f(h.x.a);\nr.write(0, h.x.b);")
+                  .findings,
+              Contains(HasSubstr("the register I.r is touched again")));
+}
+
+TEST(Fit, ATableIsMetOnce) {
+  const std::string table =
+      "action set(bit<32> v) { h.x.b = v; } table t { key = { h.x.a : exact; } actions = { set; } }";
+  EXPECT_THAT(fit_of(table, "t.apply();\nt.apply();\nt.apply();").findings,
+              ElementsAre(HasSubstr("t.p4:13:3: the table I.t is applied again in the same pass"),
+                          HasSubstr("t.p4:14:3: the table I.t is applied again in the same pass")));
+  EXPECT_THAT(fit_of(table, "if (h.x.c == 1) { t.apply(); } else { t.apply(); }").findings, IsEmpty());
+  EXPECT_THAT(fit_of(table, "if (h.x.c == 1) { t.apply(); exit; }\nt.apply();").findings, IsEmpty());
+  EXPECT_THAT(fit_of(table, "if (h.x.c == 1) { t.apply(); }\nt.apply();").findings,
+              ElementsAre(HasSubstr("applied again")));
+}
+
+TEST(Fit, ThatAHeaderIsValidIsAValue) {
+  const auto table = [](const char* name, const char* of, const char* sets) {
+    return fmt::format(
+        "action set_{0}() {{ {2}.setValid(); }}\n"
+        "table {0} {{ key = {{ {1}.isValid() : exact; }} actions = {{ set_{0}; NoAction; }} }}\n",
+        name, of, sets);
+  };
+  EXPECT_EQ(
+      fit_of(table("one", "h.x", "h.xs[0]") + table("two", "h.xs[0]", "h.xs[1]") + table("three", "h.xs[1]", "h.y"),
+             "one.apply();\ntwo.apply();\nthree.apply();")
+          .ingress_stages,
+      3U);
+  EXPECT_EQ(
+      fit_of(table("one", "h.x", "h.y") + table("two", "h.x", "h.xs[1]"), "one.apply();\ntwo.apply();").ingress_stages,
+      1U);
+  EXPECT_EQ(fit_of("", "h.y.setValid();\nh.y.a = 1;").ingress_stages, 1U);
+}
+
+// Each of them happens in the thirteenth stage, or later.
+TEST(Fit, WhatHappensIsInAStage) {
+  for (const char* const statement :
+       {"h.y = h.x;", "if (h.x.a == 7) { h.y = h.x; }", "if (h.x.a == 7) { h.x.setInvalid(); }",
+        "if (h.x.a == 7) { h.xs.push_front(1); }", "if (h.x.a == 7) { h.xs.pop_front(1); }", "k.count(h.x.a);",
+        "if (h.x.a == 7) { k.count(1); }", "clone(CloneType.I2E, h.x.a);", "truncate(h.x.a);",
+        "if (h.x.a == 7) { resubmit_preserving_field_list(1); }", "if (h.x.a == 7) { digest<bit<32>>(1, h.x.b); }",
+        "bit<32> x;\nrandom(x, 0, h.x.a);\nh.x.c = x;"}) {
+    SCOPED_TRACE(statement);
+    EXPECT_THAT(fit_of("counter(16, CounterType.packets) k;", additions(12) + statement).findings,
+                ElementsAre(testing::ContainsRegex("ingress needs about 1[34] stages")));
+    EXPECT_THAT(fit_of("counter(16, CounterType.packets) k;", additions(10) + statement).findings, IsEmpty());
+  }
+}
+
+// 64 bits x 79872: 39 blocks and a spare.
+TEST(Fit, RegistersShareTheBlocksOfAStage) {
+  const auto registers = [](int number) {
+    std::string locals;
+    std::string body = "bit<64> x;\n";
+    for (int i = 0; i < number; ++i) {
+      locals += fmt::format("register<bit<64>>(79872) r{};\n", i);
+      body += fmt::format("r{}.read(x, 0);\n", i);
+    }
+    return fit_of(locals, body);
+  };
+  EXPECT_THAT(registers(12).findings, IsEmpty());
+  EXPECT_THAT(to_text(registers(12), Chip::tofino), HasSubstr("ingress stage 12: register I.r11"));
+  EXPECT_THAT(
+      registers(20).findings,
+      ElementsAre(HasSubstr("8 of 20 registers find no stage, I.r12 is the first of them; a stage has 4 stateful "
+                            "ALUs, and 48 SRAM blocks that packets can write to")));
+}
+
+TEST(Fit, AStageHasFourStatefulAlus) {
+  const auto registers = [](int number, const std::string& before) {
+    std::string locals;
+    std::string body = before + "bit<32> x;\n";
+    for (int i = 0; i < number; ++i) {
+      locals += fmt::format("register<bit<32>>(16) r{};\n", i);
+      body += fmt::format("r{}.read(x, h.x.a);\n", i);
+    }
+    return fit_of(locals, body);
+  };
+  EXPECT_THAT(registers(48, "").findings, IsEmpty());
+  EXPECT_THAT(registers(49, "").findings, ElementsAre(HasSubstr("1 of 49 registers find no stage")));
+  EXPECT_THAT(registers(4, additions(11)).findings, IsEmpty());
+  EXPECT_THAT(registers(5, additions(11)).findings, ElementsAre(HasSubstr("1 of 5 registers find no stage")));
+}
+
+TEST(Fit, AStageHasSixteenTables) {
+  const auto tables = [](int number) {
+    std::string locals = "action set(bit<32> v) { h.x.b = v; }\n";
+    std::string body;
+    for (int i = 0; i < number; ++i) {
+      locals += fmt::format("table t{} {{ key = {{ h.x.a : exact; }} actions = {{ set; }} size = 1; }}\n", i);
+      body += fmt::format("t{}.apply();\n", i);
+    }
+    return fit_of(locals, body);
+  };
+  EXPECT_THAT(tables(192).findings, IsEmpty());
+  EXPECT_THAT(tables(193).findings,
+              ElementsAre(HasSubstr("1 of 193 tables find no stage, I.t192 is the first of them; a stage has 16")));
+}
+
+// 2^39 calls.
+TEST(Fit, CallsThatDoubleEndTheEstimate) {
+  std::string actions = "action f0() { h.x.a = h.x.a + 1; }\n";
+  for (int i = 1; i < 40; ++i) {
+    actions += fmt::format("action f{0}() {{ f{1}(); f{1}(); }}\n", i, i - 1);
+  }
+  EXPECT_THAT(fit_of(actions, "f39();").findings, ElementsAre(HasSubstr("ingress is too large for an estimate")));
 }
 
 TEST(Fit, ChipsHaveNames) {
