@@ -143,6 +143,11 @@ TEST(Declarations, AnEarlierV1modelHasFewerFields) {
   EXPECT_EQ(departed->port, 2U);
 }
 
+TEST(Declarations, AStructureWithinATypedefIsUnsupported) {
+  EXPECT_THAT(error_of(program({.top = "typedef struct S { bit<8> a; } T;"})),
+              HasSubstr("unsupported: a struct that is declared within a typedef"));
+}
+
 }  // namespace declarations
 }  // namespace
 }  // namespace sidelatch::p4
