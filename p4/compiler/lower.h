@@ -394,7 +394,9 @@ class Lowering {
   // unknown: of what nothing uses.
   enum class Stage : std::uint8_t { none, parser, verify, ingress, egress, compute, deparser, unknown };
   Stage stage_ = Stage::none;
-  std::map<std::tuple<const ast::Declaration*, std::vector<const Type*>, std::vector<Object*>>, Object*> functions_;
+  // Once for each stage that uses it: what it may do differs. So do global actions.
+  using FunctionKey = std::tuple<const ast::Declaration*, std::vector<const Type*>, std::vector<Object*>, Stage>;
+  std::map<FunctionKey, Object*> functions_;
   std::map<std::pair<const ast::Declaration*, std::vector<const Type*>>, const Type*> structures_;  // generic ones
   std::map<const ast::Declaration*, std::vector<const ast::Declaration*>> overloads_;  // by the first function
   std::map<const Type*, int> header_types_;

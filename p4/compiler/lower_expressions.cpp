@@ -131,7 +131,7 @@ Value Lowering::name(const ast::Expr& expr) {
     case Symbol::Kind::declaration:
       value.kind = Value::Kind::object;
       if (symbol->declaration->kind == ast::DeclarationKind::action) {
-        Object*& known = functions_[{symbol->declaration, {}, {}}];
+        Object*& known = functions_[{symbol->declaration, {}, {}, stage_}];
         if (known == nullptr) {
           in_scope_of(*symbol->declaration, [&] { known = action(*symbol->declaration, ""); });
         }

@@ -382,9 +382,9 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
     fail(declaration.at,
          fmt::format("'{}' has {} type parameters", declaration.name, declaration.type_parameters.size()));
   }
-  Object*& known = functions_[{&declaration, types, externs}];
-  if (known != nullptr) {
-    return known;
+  const FunctionKey key{&declaration, types, externs, stage_};
+  if (const auto known = functions_.find(key); known != functions_.end()) {
+    return known->second;
   }
   if (!active_.insert(&declaration).second) {
     fail(declaration.at, "a function cannot call itself");
@@ -421,7 +421,7 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
   active_.erase(&declaration);
   object->index = static_cast<int>(out_.routines.size());
   out_.routines.push_back(std::move(made));
-  functions_[{&declaration, types, externs}] = object;
+  functions_[key] = object;
   return object;
 }
 

@@ -143,6 +143,25 @@ TEST(Declarations, AnEarlierV1modelHasFewerFields) {
   EXPECT_EQ(departed->port, 2U);
 }
 
+// A function may be used where it does what is allowed there, and only there.
+TEST(Declarations, AFunctionIsCheckedWhereItIsUsed) {
+  const std::string checks = "error { Mine }\nvoid chk(in bit<8> v) { verify(v == 1, error.Mine); }";
+  EXPECT_EQ(error_of(program({.top = checks, .state = "chk(h.x.a);"})), "accepted");
+  EXPECT_THAT(error_of(program({.top = checks, .body = "chk(h.x.a);", .state = "chk(h.x.a);"})),
+              HasSubstr("verify is for parsers"));
+  const std::string clones = "void cc() { clone(CloneType.I2E, 5); }\ncontrol N() { apply { cc(); } }";
+  EXPECT_THAT(error_of(program({.top = clones, .body = "cc();", .egress = "cc();"})),
+              HasSubstr("clone is for Ingress with CloneType.I2E"));
+  const std::string last = "bit<8> top(in x_t[2] s) { return s.last.a; }";
+  EXPECT_EQ(error_of(program({.top = last, .state = "b.extract(h.xs.next); m.m = top(h.xs);"})), "accepted");
+  EXPECT_THAT(
+      error_of(program({.top = last, .body = "h.x.a = top(h.xs);", .state = "b.extract(h.xs.next); m.m = top(h.xs);"})),
+      HasSubstr("'last' of a stack is defined in parsers only"));
+  const std::string action = "action drop(inout standard_metadata_t s) { mark_to_drop(s); clone(CloneType.I2E, 5); }";
+  EXPECT_THAT(error_of(program({.top = action, .body = "drop(s);", .egress = "drop(s);"})),
+              HasSubstr("clone is for Ingress with CloneType.I2E"));
+}
+
 TEST(Declarations, AStructureWithinATypedefIsUnsupported) {
   EXPECT_THAT(error_of(program({.top = "typedef struct S { bit<8> a; } T;"})),
               HasSubstr("unsupported: a struct that is declared within a typedef"));
