@@ -409,6 +409,7 @@ class Lowering {
   unsigned depth_ = 0;
   std::string prefix_;                                   // of the control or parser that is being lowered
   std::map<std::string, unsigned, std::less<>> direct_;  // instances without a declaration, by name
+  std::set<std::string> table_names_;                    // of the control plane
   std::vector<Warning> warnings_;
   std::vector<std::string> undeclared_errors_;      // of core.p4
   std::vector<const ast::Declaration*> under_way_;  // generic structures

@@ -162,6 +162,22 @@ TEST(Declarations, AFunctionIsCheckedWhereItIsUsed) {
               HasSubstr("clone is for Ingress with CloneType.I2E"));
 }
 
+TEST(Declarations, AListNamesEachFieldOnceAndNoOther) {
+  const std::string top = "struct S { bit<8> a; bit<8> b; }";
+  EXPECT_EQ(error_of(program({.top = top, .body = "S v = {b = 1, a = 2}; S w = {b = 1, ...}; h.x.a = v.a + w.b;"})),
+            "accepted");
+  EXPECT_THAT(error_of(program({.top = top, .body = "S v = {a = 1, zz = 4, ...};"})), HasSubstr("S has no field 'zz'"));
+  EXPECT_THAT(error_of(program({.top = top, .body = "S v = {a = 1, a = 4, ...};"})),
+              HasSubstr("the field 'a' has two values"));
+}
+
+TEST(Declarations, TwoTablesDoNotHaveOneName) {
+  const std::string tables =
+      "@name(\"one\") table t { actions = { NoAction; } } @name(\"one\") table u { actions = { NoAction; } }";
+  EXPECT_THAT(error_of(program({.locals = tables, .body = "t.apply(); u.apply();"})),
+              HasSubstr("two tables have the name 'I.one' for the control plane"));
+}
+
 TEST(Declarations, AStructureWithinATypedefIsUnsupported) {
   EXPECT_THAT(error_of(program({.top = "typedef struct S { bit<8> a; } T;"})),
               HasSubstr("unsupported: a struct that is declared within a typedef"));
