@@ -83,6 +83,7 @@ const Type* Types::tuple(const std::vector<const Type*>& elements) {
     for (const Type* element : elements) {
       type->fields.push_back({fmt::format("{}", type->fields.size()), element, {}, nullptr});
       type->slots += element->slots;
+      type->parts += element->parts;
     }
     known = type;
   }
@@ -118,8 +119,13 @@ std::string text(const Type* type) {
     case Type::Kind::stack:
       return fmt::format("{}[{}]", text(type->element), type->count);
     case Type::Kind::tuple: {
+      constexpr std::size_t kLongest = 200;
       std::string list;
       for (const FieldType& field : type->fields) {
+        if (list.size() > kLongest) {
+          list += ", ...";
+          break;
+        }
         list += (list.empty() ? "" : ", ") + text(field.type);
       }
       return "tuple<" + list + ">";

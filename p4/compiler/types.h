@@ -55,6 +55,7 @@ struct Type {
   const ast::Declaration* declaration = nullptr;
   std::vector<const Type*> arguments;  // of an extern object
   int slots = 0;
+  int parts = 1;         // itself and the types of its parts: what is within may be many without any slots
   bool is_new = false;   // an enumeration without members that `type` has made of its element
   bool is_wide = false;  // a structure that stands for a bit<N> of more than kWidest bits: its parts, the highest first
 

@@ -46,12 +46,12 @@ class Search {
   }
 
  private:
-  // Calls have no cycles, but there may be very many ways through them.
-  static constexpr unsigned kMostStatements = 200'000;
+  // Calls have no cycles, but there may be very many ways through them, and each branch copies a set.
+  static constexpr std::size_t kMostSteps = 5'000'000;
 
   void block(const ir::Block& statements, Unassigned& at) {
     for (const ir::Statement& statement : statements) {
-      if (!at || ++statements_ > kMostStatements) {
+      if (!at || ++steps_ > kMostSteps) {
         return;
       }
       visit(statement, at);
@@ -116,6 +116,7 @@ class Search {
         copy(s, *at);
         return;
       case Do::branch: {
+        steps_ += at->size();
         Unassigned no = at;
         block(s.yes, at);
         block(s.no, no);
@@ -210,6 +211,7 @@ class Search {
     }
     Unassigned after;
     for (const ir::TableAction& action : table.actions) {
+      steps_ += at->size();
       Unassigned one = at;
       if (action.routine >= 0) {
         block(action.before, one);
@@ -232,7 +234,7 @@ class Search {
   Unassigned returned_;
   Unassigned stopped_;  // of the innermost loop
   Unassigned again_;
-  unsigned statements_ = 0;
+  std::size_t steps_ = 0;
 };
 
 }  // namespace
