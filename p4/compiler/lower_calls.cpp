@@ -116,6 +116,11 @@ void Lowering::match_type(const ast::Declaration& generic, const ast::Type& writ
       const Type*& type = types[static_cast<std::size_t>(found - generic.type_parameters.begin())];
       type = type == nullptr ? given : type;
     }
+  } else if (written.kind == ast::TypeKind::name && written.arguments.size() == given->arguments.size()) {
+    const Symbol* symbol = find(written.name, true);
+    if (symbol != nullptr && symbol->declaration != nullptr && symbol->declaration == given->declaration) {
+      match_all([&](std::size_t i) { return given->arguments[i]; });
+    }
   }
 }
 

@@ -363,6 +363,7 @@ const Type* Lowering::generic_structure(const ast::Declaration& declaration, con
     Type* made = declare_structure(declaration);
     under_way_.pop_back();
     made->name = fmt::format("{}<{}>", declaration.name, name);
+    made->arguments = arguments;
     structures_[key] = made;
   });
   return structures_.at(key);

@@ -53,7 +53,7 @@ struct Type {
   std::vector<std::string> members;
   std::vector<U128> values;  // of members
   const ast::Declaration* declaration = nullptr;
-  std::vector<const Type*> arguments;  // of an extern object
+  std::vector<const Type*> arguments;  // of an extern object, or a generic structure
   int slots = 0;
   int parts = 1;         // itself and the types of its parts: what is within may be many without any slots
   bool is_new = false;   // an enumeration without members that `type` has made of its element
