@@ -71,6 +71,7 @@ class Filling {
 
   void tables(std::map<std::size_t, FirstStage>& first) {
     std::vector<std::size_t> order;
+    order.reserve(first.size());
     for (const auto& [which, stage] : first) {
       order.push_back(which);
     }
