@@ -156,17 +156,30 @@ class Fitter {
   }
 
   // The first stage in which it is known that the packet is still there.
-  [[nodiscard]] int stays() const { return std::max(ready(facts_.stays), ready(facts_.returns)); }
+  [[nodiscard]] int stays() const { return std::max(facts_.stays.ready, facts_.returns.ready); }
+
+  // What these slots, as they are now, decide.
+  [[nodiscard]] Decision decision(const std::set<int>& slots) const {
+    Decision made;
+    made.ready = ready(slots);
+    for (const int slot : slots) {
+      const auto found = facts_.sources.find(slot);
+      for (const int which : found != facts_.sources.end() ? found->second : std::set<int>{}) {
+        made.besides[which] = {inputs_of(slots, which), ready_besides(slots, which)};
+      }
+    }
+    return made;
+  }
 
   void call(int routine) {
     std::optional<Facts> outer = std::exchange(returned_, std::nullopt);
     const int outer_return = first_return_;
-    const std::set<int> outer_returns = facts_.returns;
+    const Decision outer_returns = facts_.returns;
     walk(program_.routines[static_cast<std::size_t>(routine)].body);
     if (returned_) {
-      const std::set<int> deciding = facts_.returns;
+      const Decision deciding = facts_.returns;
       if (facts_.has_left) {
-        facts_.stays.insert(deciding.begin(), deciding.end());
+        facts_.stays.add(deciding);
       }
       facts_.join(*returned_);
       return_decides(deciding);
@@ -177,20 +190,14 @@ class Fitter {
   }
 
   // Of what was written after a `return`: which value it has now.
-  void return_decides(const std::set<int>& deciding) {
-    const int stage = ready(deciding);
-    std::set<int> registers;
-    for (const int one : deciding) {
-      const auto found = facts_.sources.find(one);
-      if (found != facts_.sources.end()) {
-        registers.insert(found->second.begin(), found->second.end());
-      }
-    }
+  void return_decides(const Decision& deciding) {
     for (auto& [slot, known] : facts_.ready) {
       const auto found = written_.find(slot);
       if (found != written_.end() && found->second > first_return_) {
-        known = std::max(known, stage);
-        facts_.sources[slot].insert(registers.begin(), registers.end());
+        known = std::max(known, deciding.ready);
+        for (const auto& [which, needed] : deciding.besides) {
+          facts_.sources[slot].insert(which);
+        }
       }
     }
   }
@@ -388,6 +395,7 @@ class Fitter {
   void branch(const ir::Statement& s) {
     const std::set<int> outer = guards_;
     leaves(s.expr, guards_);
+    const Decision deciding = decision(guards_);
     work_ += facts_.size();
     const Facts before = facts_;
     walk(s.yes);
@@ -397,11 +405,11 @@ class Fitter {
     const bool decides_return = facts_.has_returned != after.has_returned;
     facts_.join(after);
     if (decides) {
-      facts_.stays.insert(guards_.begin(), guards_.end());
-      facts_.stays.insert(facts_.returns.begin(), facts_.returns.end());
+      facts_.stays.add(deciding);
+      facts_.stays.add(facts_.returns);
     }
     if (decides_return) {
-      facts_.returns.insert(guards_.begin(), guards_.end());
+      facts_.returns.add(deciding);
     }
     guards_ = outer;
   }
@@ -482,8 +490,8 @@ class Fitter {
       finding(s.at, fmt::format("the register {} is touched again in the same pass; a packet meets each register once",
                                 info.name));
     }
-    touch.stage = std::max({touch.stage, ready_besides(slots, s.which), ready_besides(facts_.stays, s.which),
-                            ready_besides(facts_.returns, s.which)});
+    touch.stage = std::max(
+        {touch.stage, ready_besides(slots, s.which), facts_.stays.of(s.which).ready, facts_.returns.of(s.which).ready});
     if (const auto found = register_stage_.find(s.which); found != register_stage_.end()) {
       touch.stage = std::max(touch.stage, found->second.second);
     }

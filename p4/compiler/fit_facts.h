@@ -19,6 +19,51 @@ struct Touch {
 struct Besides {
   std::set<int> inputs;  // slots whose values the ALU needs
   int ready = 1;         // the first stage in which they, and what chooses among the ALU's actions, are known
+
+  friend bool operator==(const Besides&, const Besides&) = default;
+};
+
+// Whether the packet has left by now, or the routine has: when that is known. It is kept as it was when it was decided,
+// for the values that decided it may be other ones by now.
+struct Decision {
+  int ready = 1;
+  std::map<int, Besides> besides;  // by register that it comes from
+
+  friend bool operator==(const Decision&, const Decision&) = default;
+
+  [[nodiscard]] std::size_t size() const {
+    std::size_t sum = 1;
+    for (const auto& [which, needed] : besides) {
+      sum += 1 + needed.inputs.size();
+    }
+    return sum;
+  }
+
+  // What the ALU of this register needs of it.
+  [[nodiscard]] Besides of(int which) const {
+    const auto found = besides.find(which);
+    return found != besides.end() ? found->second : Besides{{}, ready};
+  }
+
+  // Both decide.
+  void add(const Decision& other) {
+    std::map<int, Besides> both;
+    const auto join = [&](int which) {
+      Besides mine = of(which);
+      const Besides theirs = other.of(which);
+      mine.inputs.insert(theirs.inputs.begin(), theirs.inputs.end());
+      mine.ready = std::max(mine.ready, theirs.ready);
+      both[which] = std::move(mine);
+    };
+    for (const auto& [which, needed] : besides) {
+      join(which);
+    }
+    for (const auto& [which, needed] : other.besides) {
+      join(which);
+    }
+    besides = std::move(both);
+    ready = std::max(ready, other.ready);
+  }
 };
 
 // What is known at one point of the program.
@@ -28,20 +73,22 @@ struct Facts {
   std::map<std::pair<int, int>, Besides> besides;  // by slot, and register that it comes from
   std::map<int, Touch> touched;                    // by register, on the path with most of them
   std::set<int> applied;                           // tables
-  std::set<int> stays;        // slots of conditions that decide whether the packet has left the program by now
-  std::set<int> returns;      // the same, of the routine
-  bool has_left = false;      // by `exit`
-  bool has_returned = false;  // from the routine that is walked
+  Decision stays;                                  // whether the packet has left the program by now
+  Decision returns;                                // whether it has left the routine
+  bool has_left = false;                           // by `exit`
+  bool has_returned = false;                       // from the routine that is walked
 
   [[nodiscard]] bool is_gone() const { return has_left || has_returned; }
-  [[nodiscard]] std::size_t size() const { return ready.size() + sources.size() + besides.size(); }
+  [[nodiscard]] std::size_t size() const {
+    return ready.size() + sources.size() + besides.size() + stays.size() + returns.size();
+  }
 
   // Of two branches. What one that is gone did is nothing for what follows.
   void join(const Facts& other) {
-    std::set<int> leaving = other.stays;
-    leaving.insert(stays.begin(), stays.end());
-    std::set<int> returning = other.returns;
-    returning.insert(returns.begin(), returns.end());
+    Decision leaving = stays;
+    leaving.add(other.stays);
+    Decision returning = returns;
+    returning.add(other.returns);
     if (is_gone() && !other.is_gone()) {
       *this = other;
     } else if (is_gone() == other.is_gone()) {

@@ -181,6 +181,29 @@ TEST(Fit, ARegisterBehindAReturnWaitsForItsCondition) {
               IsEmpty());
 }
 
+// What is made of the values afterwards decides nothing.
+TEST(Fit, AReturnWasDecidedByWhatWasThereThen) {
+  for (const char* const leaves : {"return", "exit"}) {
+    SCOPED_TRACE(leaves);
+    const FitReport written =
+        fit_of(kRegister, fmt::format("if (h.x.a == 7) {{ {}; }}\n", leaves) + additions(12) + "r.write(0, h.x.c);");
+    EXPECT_THAT(written.findings, IsEmpty());
+    EXPECT_THAT(to_text(written, Chip::tofino), HasSubstr("ingress stage  1: register I.r"));
+    EXPECT_THAT(fit_of("", fmt::format("if (h.x.a == 7) {{ h.x.c = 2; {}; }}\n", leaves) + additions(12) + "h.x.c = 1;")
+                    .findings,
+                IsEmpty());
+    // What the other branch makes of the value decides nothing, either.
+    EXPECT_THAT(
+        fit_of("", fmt::format("if (h.x.a != 7) {{ {} }} else {{ {}; }}\nh.x.c = 1;", additions(12), leaves)).findings,
+        IsEmpty());
+    // A variable that is computed anew.
+    EXPECT_THAT(fit_of("", fmt::format("bit<32> v = h.x.b;\nif (v == 7) {{ {}; }}\n", leaves) + additions(12) +
+                               "v = h.x.a;\nh.x.c = 1;")
+                    .findings,
+                IsEmpty());
+  }
+}
+
 // It ends the routine only.
 TEST(Fit, AReturnDecidesAboutTheRestOfItsRoutine) {
   const std::string early = "action f(in bit<32> v) { if (v == 7) { return; } h.x.c = 1; }\n";
