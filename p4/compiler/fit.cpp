@@ -431,6 +431,11 @@ class Fitter {
     place.first->second.second = std::max(place.first->second.second, stage);
     set(table.hit_slot, stage + 1, slots);
     set(table.action_slot, stage + 1, slots);
+    // Which action ran is known behind the table, and with it whether the packet has left.
+    std::set<int> choosing = slots;
+    choosing.insert({table.hit_slot, table.action_slot});
+    const Decision chosen = decision(choosing);
+    bool decides = false;
     // The action runs in this stage, with what the table's entry gives.
     const std::set<int> outer = std::exchange(guards_, slots);
     const Facts before = facts_;
@@ -449,9 +454,13 @@ class Fitter {
       call(action.routine);
       walk(action.after);
       action_stage_ = outer_stage;
+      decides = decides || facts_.has_left != before.has_left || facts_.stays != before.stays;
       merged.join(facts_);
     }
     facts_ = std::move(merged);
+    if (decides) {
+      facts_.stays.add(chosen);
+    }
     guards_ = outer;
   }
 

@@ -169,6 +169,24 @@ TEST(Fit, ARegisterBehindAnExitWaitsForItsCondition) {
   EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  3: register I.r"));
 }
 
+// As `if (t.apply().hit) { exit; }` does. Which action ran is known in the stage behind the table.
+TEST(Fit, WhatFollowsATableWhoseActionExitsWaitsForIt) {
+  for (const char* const bye : {"exit;", "if (h.x.b == 1) { exit; }", "out_of_here();"}) {
+    SCOPED_TRACE(bye);
+    const std::string table = fmt::format(
+        "action out_of_here() {{ exit; }}\naction bye() {{ {} }}\n"
+        "table t {{ key = {{ h.x.a : exact; }} actions = {{ bye; NoAction; }} }}\n",
+        bye);
+    const FitReport written = fit_of(table + kRegister, additions(11) + "t.apply();\nr.write(0, h.x.c);");
+    EXPECT_THAT(written.findings, ElementsAre(HasSubstr("ingress needs about 13 stages")));
+    EXPECT_THAT(to_text(written, Chip::tofino), HasSubstr("ingress stage 13: register I.r"));
+    EXPECT_THAT(fit_of(table, additions(11) + "t.apply();\nh.x.c = 1;").findings,
+                ElementsAre(HasSubstr("ingress needs about 13 stages")));
+    EXPECT_THAT(fit_of(table + kRegister, additions(10) + "t.apply();\nr.write(0, h.x.c);").findings, IsEmpty());
+    EXPECT_THAT(fit_of(table + kRegister, "r.write(0, h.x.c);\n" + additions(11) + "t.apply();").findings, IsEmpty());
+  }
+}
+
 // Those that `return` leaves wait for nothing, and have touched nothing for the others.
 TEST(Fit, ARegisterBehindAReturnWaitsForItsCondition) {
   const std::string leaves = additions(12) + "if (h.x.a == 7) { return; }\n";
