@@ -32,7 +32,6 @@ using ir::Op;
 // Stages, and memory blocks in each: the published numbers of Tofino; those of Tofino 2 are the same for a stage.
 constexpr std::size_t kSramBlocksPerStage = 80;
 constexpr std::size_t kTcamBlocksPerStage = 24;
-constexpr unsigned kOperandBits = 32;
 constexpr std::size_t kOperands = 2;
 // Statements, and values that their branches copy.
 constexpr std::size_t kMostWork = 5'000'000;
@@ -56,6 +55,7 @@ class Fitter {
       const auto before = register_stage_;
       table_stage_ = other_tables;
       facts_ = {};
+      facts_.widths = &program_.slot_widths;
       feeds_ = {};
       last_ = 0;
       work_ = 0;
@@ -164,7 +164,7 @@ class Fitter {
     made.ready = ready(slots);
     for (const int slot : slots) {
       const auto found = facts_.sources.find(slot);
-      for (const int which : found != facts_.sources.end() ? found->second : std::set<int>{}) {
+      for (const int which : found != facts_.sources.end() ? found->second : Numbers{}) {
         made.besides[which] = {inputs_of(slots, which), ready_besides(slots, which)};
       }
     }
@@ -193,12 +193,22 @@ class Fitter {
   void return_decides(const Decision& deciding) {
     for (auto& [slot, known] : facts_.ready) {
       const auto found = written_.find(slot);
-      if (found != written_.end() && found->second > first_return_) {
-        known = std::max(known, deciding.ready);
-        for (const auto& [which, needed] : deciding.besides) {
-          facts_.sources[slot].insert(which);
-        }
+      if (found == written_.end() || found->second <= first_return_) {
+        continue;
       }
+      std::set<int> registers = facts_.sources[slot].get();
+      for (const auto& [which, needed] : deciding.besides) {
+        registers.insert(which);
+      }
+      for (const int which : registers) {
+        Besides needed = facts_.needed(slot, which);
+        const Besides more = deciding.of(which);
+        needed.inputs.insert(more.inputs);
+        needed.ready = std::max(needed.ready, more.ready);
+        facts_.besides[{slot, which}] = std::move(needed);
+      }
+      facts_.sources[slot] = std::move(registers);
+      known = std::max(known, deciding.ready);
     }
   }
 
@@ -213,6 +223,7 @@ class Fitter {
       }
     }
     facts_.sources[slot] = std::move(registers);
+    facts_.constants.erase(slot);
     facts_.besides.erase(facts_.besides.lower_bound({slot, -1}), facts_.besides.lower_bound({slot + 1, -1}));
   }
 
@@ -269,6 +280,9 @@ class Fitter {
         std::set<int> operands;
         leaves(s.expr, operands);
         note_inputs(s.to.slot, operands);
+        if (operands.empty()) {
+          facts_.constants.insert(s.to.slot);
+        }
         break;
       }
       case Do::zero:
@@ -278,6 +292,7 @@ class Fitter {
           } else {
             set(s.to.slot + i, 1, {});
           }
+          facts_.constants.insert(s.to.slot + i);
         }
         break;
       case Do::copy:
@@ -397,9 +412,9 @@ class Fitter {
     leaves(s.expr, guards_);
     const Decision deciding = decision(guards_);
     work_ += facts_.size();
-    const Facts before = facts_;
+    Facts before = facts_;
     walk(s.yes);
-    Facts after = std::exchange(facts_, before);
+    Facts after = std::exchange(facts_, std::move(before));
     walk(s.no);
     const bool decides = facts_.has_left != after.has_left;
     const bool decides_return = facts_.has_returned != after.has_returned;
@@ -485,10 +500,12 @@ class Fitter {
         }
       }
     }
-    std::size_t words = 0;
-    for (const int slot : inputs_of(operands, s.which)) {
-      words += (program_.slot_widths[static_cast<std::size_t>(slot)] + kOperandBits - 1) / kOperandBits;
+    std::set<int> inputs = inputs_of(operands, s.which);
+    for (const Decision* const decision : {&facts_.stays, &facts_.returns}) {
+      const Besides needed = reads ? Besides{} : decision->of(s.which);
+      inputs.insert(needed.inputs.begin(), needed.inputs.end());
     }
+    const std::size_t words = facts_.words(inputs);
     if (words > kOperands) {
       finding(s.at, fmt::format("the register {} needs {} operands of 32 bits from the packet; a stateful ALU takes {}",
                                 info.name, words, kOperands));
@@ -523,7 +540,7 @@ class Fitter {
     }
     if (reads) {
       set(s.to.slot, touch.stage + 1, slots);
-      facts_.sources[s.to.slot].insert(s.which);
+      facts_.sources[s.to.slot].insert(std::set{s.which});
     }
   }
 

@@ -4,10 +4,49 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace sidelatch::p4 {
+
+// A set of numbers. Copies share it until one of them grows: what is known is copied at each branch.
+class Numbers {
+ public:
+  Numbers() = default;
+  Numbers(std::set<int> numbers)  // NOLINT(google-explicit-constructor): it is one
+      : numbers_(numbers.empty() ? nullptr : std::make_shared<const std::set<int>>(std::move(numbers))) {}
+
+  [[nodiscard]] const std::set<int>& get() const {
+    static const std::set<int> none;
+    return numbers_ != nullptr ? *numbers_ : none;
+  }
+  [[nodiscard]] auto begin() const { return get().begin(); }
+  [[nodiscard]] auto end() const { return get().end(); }
+  [[nodiscard]] std::size_t size() const { return get().size(); }
+  [[nodiscard]] bool contains(int number) const { return get().contains(number); }
+
+  void insert(const Numbers& others) {
+    if (numbers_ == others.numbers_ || std::ranges::includes(get(), others.get())) {
+      return;
+    }
+    if (numbers_ == nullptr) {
+      numbers_ = others.numbers_;
+      return;
+    }
+    std::set<int> all = get();
+    all.insert(others.begin(), others.end());
+    numbers_ = std::make_shared<const std::set<int>>(std::move(all));
+  }
+
+  friend bool operator==(const Numbers& one, const Numbers& other) {
+    return one.numbers_ == other.numbers_ || one.get() == other.get();
+  }
+
+ private:
+  std::shared_ptr<const std::set<int>> numbers_;
+};
 
 struct Touch {
   int reads = 0;
@@ -17,8 +56,8 @@ struct Touch {
 
 // What a value that comes from a register is computed of besides.
 struct Besides {
-  std::set<int> inputs;  // slots whose values the ALU needs
-  int ready = 1;         // the first stage in which they, and what chooses among the ALU's actions, are known
+  Numbers inputs;  // slots whose values the ALU needs
+  int ready = 1;   // the first stage in which they, and what chooses among the ALU's actions, are known
 
   friend bool operator==(const Besides&, const Besides&) = default;
 };
@@ -51,7 +90,7 @@ struct Decision {
     const auto join = [&](int which) {
       Besides mine = of(which);
       const Besides theirs = other.of(which);
-      mine.inputs.insert(theirs.inputs.begin(), theirs.inputs.end());
+      mine.inputs.insert(theirs.inputs);
       mine.ready = std::max(mine.ready, theirs.ready);
       both[which] = std::move(mine);
     };
@@ -69,8 +108,9 @@ struct Decision {
 // What is known at one point of the program.
 struct Facts {
   std::map<int, int> ready;                        // by slot: the first stage that can use its value
-  std::map<int, std::set<int>> sources;            // by slot: registers that its value comes from
+  std::map<int, Numbers> sources;                  // by slot: registers that its value comes from
   std::map<std::pair<int, int>, Besides> besides;  // by slot, and register that it comes from
+  std::set<int> constants;                         // slots whose values the ALU has of its own
   std::map<int, Touch> touched;                    // by register, on the path with most of them
   std::set<int> applied;                           // tables
   Decision stays;                                  // whether the packet has left the program by now
@@ -78,9 +118,34 @@ struct Facts {
   bool has_left = false;                           // by `exit`
   bool has_returned = false;                       // from the routine that is walked
 
+  const std::vector<unsigned>* widths = nullptr;  // of the slots
+
+  // Words of 32 bits.
+  [[nodiscard]] std::size_t words(const Numbers& inputs) const {
+    constexpr unsigned kOperandBits = 32;
+    std::size_t sum = 0;
+    for (const int slot : inputs) {
+      sum += ((*widths)[static_cast<std::size_t>(slot)] + kOperandBits - 1) / kOperandBits;
+    }
+    return sum;
+  }
+
   [[nodiscard]] bool is_gone() const { return has_left || has_returned; }
   [[nodiscard]] std::size_t size() const {
-    return ready.size() + sources.size() + besides.size() + stays.size() + returns.size();
+    return ready.size() + sources.size() + besides.size() + constants.size() + stays.size() + returns.size();
+  }
+
+  // What the ALU of this register needs, to have the slot's value. One that does not come from the register is an
+  // operand.
+  [[nodiscard]] Besides needed(int slot, int which) const {
+    if (const auto found = besides.find({slot, which}); found != besides.end()) {
+      return found->second;
+    }
+    if (const auto from = sources.find(slot); from != sources.end() && from->second.contains(which)) {
+      return {};
+    }
+    const auto known = ready.find(slot);
+    return {constants.contains(slot) ? std::set<int>{} : std::set{slot}, known != ready.end() ? known->second : 1};
   }
 
   // Of two branches. What one that is gone did is nothing for what follows.
@@ -100,19 +165,20 @@ struct Facts {
 
   void merge(const Facts& other) {
     // A stateful ALU has one of several actions: the larger one counts.
-    for (const auto& [of, theirs] : other.besides) {
-      Besides& mine = besides[of];
-      mine.ready = std::max(mine.ready, theirs.ready);
-      if (theirs.inputs.size() > mine.inputs.size()) {
-        mine.inputs = theirs.inputs;
+    for (const auto* const side : {static_cast<const Facts*>(this), &other}) {
+      for (const auto& [slot, registers] : side->sources) {
+        for (const int which : registers) {
+          join_needed(slot, which, other);
+        }
       }
     }
+    std::erase_if(constants, [&](int slot) { return !other.constants.contains(slot); });
     for (const auto& [slot, stage] : other.ready) {
       int& mine = ready[slot];
       mine = std::max(mine, stage);
     }
     for (const auto& [slot, registers] : other.sources) {
-      sources[slot].insert(registers.begin(), registers.end());
+      sources[slot].insert(registers);
     }
     for (const auto& [which, touch] : other.touched) {
       Touch& mine = touched[which];
@@ -123,6 +189,21 @@ struct Facts {
     applied.insert(other.applied.begin(), other.applied.end());
     has_left = has_left && other.has_left;
     has_returned = has_returned || other.has_returned;
+  }
+
+ private:
+  void join_needed(int slot, int which, const Facts& other) {
+    Besides mine = needed(slot, which);
+    const Besides theirs = other.needed(slot, which);
+    mine.ready = std::max(mine.ready, theirs.ready);
+    if (!(mine.inputs == theirs.inputs) && words(theirs.inputs) > words(mine.inputs)) {
+      mine.inputs = theirs.inputs;
+    }
+    if (const auto known = besides.find({slot, which}); known != besides.end()) {
+      known->second = std::move(mine);
+    } else if (!(mine == Besides{})) {
+      besides.emplace(std::pair{slot, which}, std::move(mine));
+    }
   }
 };
 

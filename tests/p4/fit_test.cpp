@@ -159,6 +159,46 @@ TEST(Fit, WhatATableGivesIsThereInTheNextStage) {
   EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  2: register I.r"));
 }
 
+// A value that comes from the register on one path only is an operand of its ALU on the other one.
+TEST(Fit, TheAluGetsWhatItWritesOnEveryPath) {
+  const std::string reads = "bit<32> x;\nbit<32> y;\nr.read(x, 0);\n";
+  for (const char* const chooses : {"if (x == 7) { y = x; } else { y = h.x.a; }", "y = h.x.a; if (x == 7) { y = x; }",
+                                    "y = x; if (x == 7) { y = h.x.a; }", "f(x, h.x.a, y);", "g(x, h.x.a, y);"}) {
+    SCOPED_TRACE(chooses);
+    const std::string actions =
+        "action f(in bit<32> v, in bit<32> o, out bit<32> w) { if (v == 7) { w = v; return; } w = o; }\n"
+        "action g(in bit<32> v, in bit<32> o, out bit<32> w) { w = o; if (v == 7) { return; } w = v; }\n";
+    const FitReport late = fit_of(actions + kRegister, additions(12) + reads + chooses + "\nr.write(0, y);");
+    EXPECT_THAT(late.findings, ElementsAre(HasSubstr("ingress needs about 13 stages")));
+    EXPECT_THAT(to_text(late, Chip::tofino), HasSubstr("ingress stage 13: register I.r"));
+    EXPECT_THAT(fit_of(actions + kRegister, additions(11) + reads + chooses + "\nr.write(0, y);").findings, IsEmpty());
+  }
+}
+
+TEST(Fit, OperandsCountOnEveryPath) {
+  const std::string actions =
+      "action f(in bit<64> v, in bit<64> o, in bit<32> p, out bit<64> w) { if (v == (bit<64>)p) { w = v; return; } "
+      "w = o; }\n"
+      "action g(in bit<64> v, in bit<32> p, out bit<64> w) { if (v == (bit<64>)p) { w = v; return; } w = 5; }\n";
+  const std::string reads = "bit<64> x;\nbit<64> y;\nl.read(x, 0);\n";
+  for (const char* const chooses :
+       {"if (x == (bit<64>)h.x.b) { y = x; } else { y = h.x.l; }\nl.write(0, y);",
+        "f(x, h.x.l, h.x.b, y);\nl.write(0, y);", "if (x == (bit<64>)h.x.b) { return; }\nl.write(0, h.x.l);",
+        "if (x == (bit<64>)h.x.b) { exit; }\nl.write(0, h.x.l);"}) {
+    SCOPED_TRACE(chooses);
+    EXPECT_THAT(fit_of(actions + kRegister, reads + chooses).findings,
+                ElementsAre(HasSubstr("the register I.l needs 3 operands of 32 bits")));
+  }
+  // A constant is none.
+  EXPECT_THAT(fit_of(actions + kRegister, reads + "g(x, h.x.b, y);\nl.write(0, y);").findings, IsEmpty());
+  EXPECT_THAT(fit_of(kRegister, reads + "y = 5;\nif (x == h.x.l) { y = x; }\nl.write(0, y);").findings, IsEmpty());
+  // The larger one of two paths counts, whichever comes first.
+  EXPECT_THAT(fit_of(kRegister, reads + "if (h.x.a == 1) { y = x + (bit<64>)h.x.b; } else { y = x + h.x.l; }\n"
+                                        "if (x == (bit<64>)h.x.c) { l.write(0, y); }")
+                  .findings,
+              ElementsAre(HasSubstr("the register I.l needs 3 operands of 32 bits")));
+}
+
 // The packet that leaves must not touch the register; what it did before is nothing for the others.
 TEST(Fit, ARegisterBehindAnExitWaitsForItsCondition) {
   const FitReport report =
