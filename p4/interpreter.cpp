@@ -328,8 +328,8 @@ class Machine {
         return Flow::reject;
       }
       const ir::ParserState& state = parser.states[static_cast<std::size_t>(next)];
-      if (const Flow flow = block(state.body); flow == Flow::reject) {
-        return flow;
+      if (const Flow flow = block(state.body); flow != Flow::on) {
+        return flow;  // rejected, or too many calls
       }
       next = state.keys.empty() ? state.next : select(state);
       if (next == kNoCase) {

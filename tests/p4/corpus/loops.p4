@@ -10,33 +10,11 @@ header test_t {
 
 struct headers_t {
     test_t test;
+    test_t after;
 }
 
-struct metadata_t {}
-
-parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
-    state start {
-        packet.extract(h.test);
-        transition accept;
-    }
-}
-
-control Verify(inout headers_t h, inout metadata_t m) {
-    apply {}
-}
-
-bool below(inout bit<16> calls, in bit<8> a, in bit<8> b) {
-    calls = calls + 1;
-    return a < b;
-}
-
-bit<16> first_multiple(in bit<16> of, in bit<16> from) {
-    for (bit<16> i = from; i < 1000; i += 1) {
-        if (i % of == 0) {
-            return i;
-        }
-    }
-    return 0;
+struct metadata_t {
+    bit<16> calls;
 }
 
 // Each calls the one before twice: the last one calls the first one 2^35 times.
@@ -80,8 +58,45 @@ TWICE(f33, f32)
 TWICE(f34, f33)
 TWICE(f35, f34)
 
+parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(h.test);
+        transition select(h.test.number) {
+            15: many_calls;
+            default: accept;
+        }
+    }
+    state many_calls {
+        f35(m.calls);
+        transition after_them;
+    }
+    state after_them {
+        packet.extract(h.after);
+        transition accept;
+    }
+}
+
+control Verify(inout headers_t h, inout metadata_t m) {
+    apply {}
+}
+
+bool below(inout bit<16> calls, in bit<8> a, in bit<8> b) {
+    calls = calls + 1;
+    return a < b;
+}
+
+bit<16> first_multiple(in bit<16> of, in bit<16> from) {
+    for (bit<16> i = from; i < 1000; i += 1) {
+        if (i % of == 0) {
+            return i;
+        }
+    }
+    return 0;
+}
+
 control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     bit<16> r = 0;
+    register<bit<8>>(1) read_after_calls;
 
     action sum() {
         for (bit<8> i = 1; i <= h.test.input; i = i + 1) {
@@ -168,6 +183,8 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             f35(r);
         } else if (h.test.number == 14) {
             f8(r);
+        } else if (h.test.number == 15) {
+            read_after_calls.write(0, h.after.isValid() ? 8w2 : 1);
         }
         h.test.result = r;
     }
