@@ -345,10 +345,8 @@ const Type* Lowering::generic_structure(const ast::Declaration& declaration, con
     fail(use.at, fmt::format("'{}' has {} type parameters", use.name, declaration.type_parameters.size()));
   }
   std::vector<const Type*> arguments;
-  std::string name;
   for (const ast::TypePtr& argument : use.arguments) {
     arguments.push_back(resolve(*argument));
-    name += (name.empty() ? "" : ", ") + text(arguments.back());
   }
   const std::pair key{&declaration, arguments};
   if (const auto known = structures_.find(key); known != structures_.end()) {
@@ -362,7 +360,10 @@ const Type* Lowering::generic_structure(const ast::Declaration& declaration, con
     bind_types(declaration, arguments);
     Type* made = declare_structure(declaration);
     under_way_.pop_back();
-    made->name = fmt::format("{}<{}>", declaration.name, name);
+    // For messages only; the arguments tell one type from another. Of types within types it would grow with each.
+    constexpr std::size_t kLongestName = 1000;
+    const std::string list = list_of(arguments);
+    made->name = fmt::format("{}<{}>", declaration.name, list.size() > kLongestName ? "..." : list);
     made->arguments = arguments;
     structures_[key] = made;
   });

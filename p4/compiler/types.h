@@ -106,6 +106,8 @@ class Types {
 
 /// As a program would write it.
 [[nodiscard]] std::string text(const Type* type);
+/// The same of each of them, with commas. A long list is cut: what is within may be many.
+[[nodiscard]] std::string list_of(const std::vector<const Type*>& types);
 
 /// How many bits the part of a varbit has in its slot `part`, from 1 on, if all are in use.
 [[nodiscard]] unsigned part_width(const Type* varbit, int part);
