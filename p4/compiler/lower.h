@@ -405,9 +405,9 @@ class Lowering {
   // Once for each stage that uses it: what it may do differs. So do global actions.
   using FunctionKey = std::tuple<const ast::Declaration*, std::vector<const Type*>, std::vector<Object*>, Stage>;
   std::map<FunctionKey, Object*> functions_;
-  // By the call, the function around it, and what is expected: an argument is looked at for its type first, and calls
-  // in it would each double the work.
-  std::map<std::tuple<const ast::Expr*, const Object*, const Type*>, std::vector<const Type*>> inferred_;
+  // By the call, the function and the instance around it, and what is expected: an argument is looked at for its type
+  // first, and calls in it would each double the work.
+  std::map<std::tuple<const ast::Expr*, const Object*, const Object*, const Type*>, std::vector<const Type*>> inferred_;
   std::map<std::pair<const ast::Declaration*, std::vector<const Type*>>, const Type*> structures_;  // generic ones
   std::map<const ast::Declaration*, std::vector<const ast::Declaration*>> overloads_;  // by the first function
   std::map<const Type*, int> header_types_;
@@ -419,6 +419,7 @@ class Lowering {
   const ast::Declaration* main_ = nullptr;
   unsigned depth_ = 0;
   std::size_t state_bytes_ = 0;                          // of registers and counters
+  const Object* instance_ = nullptr;                     // the control or parser that is being lowered
   std::string prefix_;                                   // of the control or parser that is being lowered
   std::map<std::string, unsigned, std::less<>> direct_;  // instances without a declaration, by name
   std::set<std::string> table_names_;                    // of the control plane

@@ -148,7 +148,7 @@ std::vector<const Type*> Lowering::infer(const ast::Declaration& generic, const 
 
 const std::vector<const Type*>& Lowering::inferred(const ast::Declaration& generic, const ast::Expr& expr,
                                                    const Type* expected) {
-  const std::tuple key{&expr, function_, expected};
+  const std::tuple key{&expr, function_, instance_, expected};
   const auto known = inferred_.find(key);
   return known != inferred_.end() ? known->second
                                   : inferred_.emplace(key, infer(generic, expr, expected)).first->second;

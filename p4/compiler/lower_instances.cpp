@@ -340,6 +340,7 @@ void Lowering::lower_control(Object& object, const std::vector<Value>& arguments
   made.name = object.name;
   const Where outer_where = std::exchange(where_, Where::control);
   const std::string outer_prefix = std::exchange(prefix_, object.name);
+  const Object* outer_instance = std::exchange(instance_, &object);
   in_scope_of(declaration, [&] {
     bind_constructor(declaration, arguments, declaration.at);
     bind_parameters(object, declaration.parameters, places);
@@ -352,6 +353,7 @@ void Lowering::lower_control(Object& object, const std::vector<Value>& arguments
   });
   where_ = outer_where;
   prefix_ = outer_prefix;
+  instance_ = outer_instance;
   active_.erase(&declaration);
   object.index = static_cast<int>(out_.routines.size());
   out_.routines.push_back(std::move(made));

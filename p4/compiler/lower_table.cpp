@@ -52,7 +52,7 @@ Object* Lowering::begin_table(Object::Kind kind, const ast::Declaration& declara
 
 void Lowering::add_table(Object& object, ir::Table made, TableInfo info) {
   if (!table_names_.insert(info.name).second) {
-    fail(object.declaration->at, "two tables have the name '" + info.name + "' for the control plane");
+    fail(object.declaration->at, "two tables or value sets have the name '" + info.name + "' for the control plane");
   }
   object.index = static_cast<int>(out_.tables.size());
   if (made.direct_counter >= 0) {

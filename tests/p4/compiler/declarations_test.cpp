@@ -175,7 +175,58 @@ TEST(Declarations, TwoTablesDoNotHaveOneName) {
   const std::string tables =
       "@name(\"one\") table t { actions = { NoAction; } } @name(\"one\") table u { actions = { NoAction; } }";
   EXPECT_THAT(error_of(program({.locals = tables, .body = "t.apply(); u.apply();"})),
-              HasSubstr("two tables have the name 'I.one' for the control plane"));
+              HasSubstr("two tables or value sets have the name 'I.one' for the control plane"));
+}
+
+// P4-16: a name of the control plane means one thing at most. A value set is filled as a table.
+TEST(Declarations, AValueSetDoesNotHaveTheNameOfATable) {
+  const auto named = [](const char* set, const char* table) {
+    return fmt::format(
+        "#include <core.p4>\n#include <v1model.p4>\nheader x_t {{ bit<8> a; }}\nstruct H {{ x_t x; }}\nstruct M {{}}\n"
+        "parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {{ @name(\"{}\") value_set<bit<8>>(4) "
+        "v; "
+        "state start {{ b.extract(h.x); transition select(h.x.a) {{ v: accept; default: accept; }} }} }}\n"
+        "control V(inout H h, inout M m) {{ apply {{}} }}\n"
+        "control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{}} }}\n"
+        "control I(inout H h, inout M m, inout standard_metadata_t s) {{ @name(\"{}\") table t {{ actions = {{ "
+        "NoAction; "
+        "}} }} apply {{ t.apply(); }} }}\n"
+        "control D(packet_out b, in H h) {{ apply {{ b.emit(h.x); }} }}\nV1Switch(P(), V(), I(), E(), V(), D()) "
+        "main;\n",
+        set, table);
+  };
+  EXPECT_THAT(error_of(named(".x", ".x")), HasSubstr("two tables or value sets have the name 'x'"));
+  EXPECT_EQ(error_of(named("x", "x")), "accepted");
+}
+
+// The specification names an instance in the package by the package's instance and its parameter.
+TEST(Declarations, AControlMayBeUsedTwiceInThePackage) {
+  const std::string text =
+      "#include <core.p4>\n#include <v1model.p4>\nheader x_t { bit<8> a; }\nstruct H { x_t x; }\nstruct M {}\n"
+      "parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) { state start { transition accept; } }\n"
+      "control V(inout H h, inout M m) { table t { actions = { NoAction; } } apply { t.apply(); } }\n"
+      "control I(inout H h, inout M m, inout standard_metadata_t s) { register<bit<8>>(4) r; table t { actions = { "
+      "NoAction; } } apply { t.apply(); r.write(0, 1); } }\n"
+      "control D(packet_out b, in H h) { apply {} }\nV1Switch(P(), V(), I(), I(), V(), D()) main;\n";
+  const auto made = compile(text, "t.p4");
+  std::vector<std::string> names;
+  for (const TableInfo& table : made->info().tables) {
+    names.push_back(table.name);
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre("V.t", "main.ck.t", "I.t", "main.eg.t"));
+  ASSERT_EQ(made->info().registers.size(), 2U);
+  EXPECT_EQ(made->info().registers[0].name, "I.r");
+  EXPECT_EQ(made->info().registers[1].name, "main.eg.r");
+}
+
+// Each instance has its own widths.
+TEST(Declarations, TypesAreInferredForEachInstance) {
+  EXPECT_EQ(
+      error_of(program({.top = "T same<T>(in T x) { return x; }\n"
+                               "control C(inout bit<8> o)(bit<8> N) { apply { bit<(N)> x = 1; o = (bit<8>)same(x); } }",
+                        .locals = "C(8) c1; C(16) c2;",
+                        .body = "c1.apply(h.x.a); c2.apply(h.x.b);"})),
+      "accepted");
 }
 
 TEST(Declarations, AStructureWithinATypedefIsUnsupported) {
