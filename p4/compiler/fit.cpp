@@ -94,18 +94,47 @@ class Fitter {
 
   [[nodiscard]] const ir::Expr& expr(int which) const { return program_.exprs[static_cast<std::size_t>(which)]; }
 
-  void leaves(int which, std::set<int>& slots) const {
+  // The slots that this place may be: of a stack's element whose index the packet gives, those of all elements.
+  [[nodiscard]] static std::vector<int> slots_of(const ir::Place& place) {
+    std::vector<int> slots{place.slot};
+    for (int i = 1; place.index >= 0 && i < place.count; ++i) {
+      slots.push_back(place.slot + i * place.stride);
+    }
+    return slots;
+  }
+
+  [[nodiscard]] static ir::Place moved(ir::Place place, int by) {
+    place.slot += by;
+    return place;
+  }
+
+  void leaves(const ir::Place& place, std::set<int>& slots) {
+    const std::vector<int> all = slots_of(place);
+    work_ += all.size();
+    slots.insert(all.begin(), all.end());
+    if (place.index >= 0) {
+      leaves(place.index, slots);
+    }
+  }
+
+  void leaves(int which, std::set<int>& slots) {
+    if (++work_ > kMostWork) {
+      return;
+    }
     const ir::Expr& e = expr(which);
     if (e.op == Op::load) {
-      slots.insert(e.place.slot);
-      if (e.place.index >= 0) {
-        leaves(e.place.index, slots);
-      }
+      leaves(e.place, slots);
     }
     for (const int operand : {e.a, e.b, e.c}) {
       if (operand >= 0) {
         leaves(operand, slots);
       }
+    }
+  }
+
+  void leaves_of_index(const ir::Place& to, std::set<int>& slots) {
+    if (to.index >= 0) {
+      leaves(to.index, slots);
     }
   }
 
@@ -148,7 +177,10 @@ class Fitter {
 
   void walk(const ir::Block& statements) {
     for (const ir::Statement& statement : statements) {
-      if (++work_ > kMostWork) {
+      const bool repeats = statement.kind == Do::copy || statement.kind == Do::zero;
+      const std::size_t slots = repeats ? static_cast<std::size_t>(statement.count) : 1;
+      work_ += slots * (1 + guards_.size());  // each copies the guards
+      if (work_ > kMostWork) {
         return;
       }
       step(statement);
@@ -227,6 +259,20 @@ class Fitter {
     facts_.besides.erase(facts_.besides.lower_bound({slot, -1}), facts_.besides.lower_bound({slot + 1, -1}));
   }
 
+  // The same for a place. An element that the index does not name stays as it was.
+  void set_place(const ir::Place& to, int stage, const std::set<int>& from) {
+    if (to.index < 0) {
+      set(to.slot, stage, from);
+      return;
+    }
+    for (const int slot : slots_of(to)) {
+      std::set<int> sources = from;
+      sources.insert(slot);
+      work_ += sources.size();
+      set(slot, std::max(stage, ready({slot})), sources);
+    }
+  }
+
   // `slot` was computed of `operands`. Of a register that it comes from, the guards may decide within the ALU.
   void note_inputs(int slot, const std::set<int>& operands) {
     for (const int which : facts_.sources[slot]) {
@@ -268,6 +314,7 @@ class Fitter {
       case Do::assign: {
         std::set<int> slots = guards_;
         leaves(s.expr, slots);
+        leaves_of_index(s.to, slots);
         const int operators = depth(s.expr);
         const bool wire = operators == 0 && s.to.slot >= program_.persistent_slots;
         const bool lasts = s.to.slot < program_.persistent_slots;
@@ -276,9 +323,12 @@ class Fitter {
         if (!wire) {
           used(after - 1, s.at);
         }
-        set(s.to.slot, after, slots);
+        set_place(s.to, after, slots);
         std::set<int> operands;
         leaves(s.expr, operands);
+        if (s.to.index >= 0) {
+          break;
+        }
         note_inputs(s.to.slot, operands);
         if (operands.empty()) {
           facts_.constants.insert(s.to.slot);
@@ -287,22 +337,28 @@ class Fitter {
       }
       case Do::zero:
         for (int i = 0; i < s.count; ++i) {
-          if (s.to.slot < program_.persistent_slots) {
-            write(s.to.slot + i, {}, s.at);
+          if (s.to.slot < program_.persistent_slots || s.to.index >= 0) {
+            write(moved(s.to, i), {}, s.at);
           } else {
             set(s.to.slot + i, 1, {});
           }
-          facts_.constants.insert(s.to.slot + i);
+          if (s.to.index < 0) {
+            facts_.constants.insert(s.to.slot + i);
+          }
         }
         break;
       case Do::copy:
         for (int i = 0; i < s.count; ++i) {
-          write(s.to.slot + i, {s.from.slot + i}, s.at);
-          note_inputs(s.to.slot + i, {s.from.slot + i});
+          std::set<int> from;
+          leaves(moved(s.from, i), from);
+          write(moved(s.to, i), from, s.at);
+          if (s.to.index < 0) {
+            note_inputs(s.to.slot + i, from);
+          }
         }
         break;
       case Do::set_validity:
-        write(s.to.slot, {}, s.at);
+        write(s.to, {}, s.at);
         break;
       case Do::push:
       case Do::pop:
@@ -344,10 +400,11 @@ class Fitter {
         break;
       case Do::hash:
       case Do::random: {
-        const std::set<int> slots = operands_of(s);
+        std::set<int> slots = operands_of(s);
+        leaves_of_index(s.to, slots);
         const int stage = ready(slots);
         used(stage, s.at);
-        set(s.to.slot, stage + 1, slots);
+        set_place(s.to, stage + 1, slots);
         break;
       }
       case Do::count:
@@ -366,7 +423,7 @@ class Fitter {
   }
 
   // Slots of the statement's expressions, and of the conditions around it.
-  [[nodiscard]] std::set<int> operands_of(const ir::Statement& s) const {
+  [[nodiscard]] std::set<int> operands_of(const ir::Statement& s) {
     std::set<int> slots = guards_;
     if (s.expr >= 0) {
       leaves(s.expr, slots);
@@ -382,14 +439,15 @@ class Fitter {
   }
 
   // What a copy does: to a field it takes a stage, to a variable it is a wire.
-  void write(int slot, std::set<int> from, const ir::Origin& at) {
+  void write(const ir::Place& to, std::set<int> from, const ir::Origin& at) {
     from.insert(guards_.begin(), guards_.end());
-    const bool wire = slot >= program_.persistent_slots;
+    leaves_of_index(to, from);
+    const bool wire = to.slot >= program_.persistent_slots;
     const int stage = std::max(ready(from), wire ? 1 : stays());
     if (!wire) {
       used(stage, at);
     }
-    set(slot, stage + (wire ? 0 : 1), from);
+    set_place(to, stage + (wire ? 0 : 1), from);
   }
 
   // Each element becomes what another one was, all in one stage.
@@ -539,8 +597,11 @@ class Fitter {
       }
     }
     if (reads) {
-      set(s.to.slot, touch.stage + 1, slots);
-      facts_.sources[s.to.slot].insert(std::set{s.which});
+      leaves_of_index(s.to, slots);
+      set_place(s.to, std::max(touch.stage + 1, ready(slots, s.which)), slots);
+      for (const int slot : slots_of(s.to)) {
+        facts_.sources[slot].insert(std::set{s.which});
+      }
     }
   }
 

@@ -21,6 +21,7 @@ constexpr std::size_t kTablesPerStage = 16;
 constexpr std::size_t kSramBits = std::size_t{1024} * 128;
 constexpr std::size_t kTcamRows = 512;
 constexpr std::size_t kTcamBits = 44;
+constexpr int kNoStage = 0;
 
 std::size_t divided(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
@@ -42,6 +43,7 @@ class Filling {
       if (blocks_of(which) <= kMapRamsPerStage) {
         order.push_back(which);
       } else {
+        first.at(which).second = kNoStage;
         finding(
             fmt::format("the register {} needs {} SRAM blocks; packets can write to {} of a stage, and it is in "
                         "one stage",
@@ -62,6 +64,7 @@ class Filling {
         found->blocks += blocks;
       } else if (is_on_chip(first.at(which))) {
         left_over.push_back(info(which).name);
+        first.at(which).second = kNoStage;
       }
     }
     say(left_over, order.size(), "registers",
@@ -83,6 +86,7 @@ class Filling {
         ++found->tables;
       } else if (is_on_chip(first.at(which))) {
         left_over.push_back(program_.info.tables[which].name);
+        first.at(which).second = kNoStage;
       }
     }
     say(left_over, order.size(), "tables", fmt::format("{}", kTablesPerStage));
@@ -91,9 +95,8 @@ class Filling {
   void memory_of_register(int which, const FirstStage& stage) {
     const std::size_t blocks = blocks_of(which);
     report_.sram_blocks += blocks;
-    report_.placements.push_back(fmt::format("{} stage {:2}: register {}, {} x {} bits, {} SRAM blocks", stage.first,
-                                             stage.second, info(which).name, info(which).size, info(which).width,
-                                             blocks));
+    report_.placements.push_back(fmt::format("{}: register {}, {} x {} bits, {} SRAM blocks", place(stage),
+                                             info(which).name, info(which).size, info(which).width, blocks));
   }
 
   void memory_of_table(std::size_t which, const FirstStage& stage) {
@@ -116,9 +119,8 @@ class Filling {
     const std::size_t sram = divided(info.size * (data_bits + (ternary ? 0 : key_bits)), kSramBits);
     report_.sram_blocks += info.keys.empty() ? 0 : sram;
     report_.tcam_blocks += info.keys.empty() ? 0 : tcam;
-    report_.placements.push_back(
-        fmt::format("{} stage {:2}: table {}, {} entries, {} key bits, {} SRAM and {} TCAM blocks", stage.first,
-                    stage.second, info.name, info.size, key_bits, sram, tcam));
+    report_.placements.push_back(fmt::format("{}: table {}, {} entries, {} key bits, {} SRAM and {} TCAM blocks",
+                                             place(stage), info.name, info.size, key_bits, sram, tcam));
   }
 
  private:
@@ -130,6 +132,11 @@ class Filling {
     const unsigned bits = info(which).width;
     const unsigned width = bits <= 8 ? 8 : bits <= 16 ? 16 : bits <= 32 ? 32 : 64;
     return divided(info(which).size * width, kSramBits) + 1;  // one more, as a stateful ALU needs a spare
+  }
+
+  static std::string place(const FirstStage& stage) {
+    return stage.second == kNoStage ? fmt::format("{} no stage", stage.first)
+                                    : fmt::format("{} stage {:2}", stage.first, stage.second);
   }
 
   // If it needs more stages than there are, that is said already.

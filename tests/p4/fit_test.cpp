@@ -199,6 +199,18 @@ TEST(Fit, OperandsCountOnEveryPath) {
               ElementsAre(HasSubstr("the register I.l needs 3 operands of 32 bits")));
 }
 
+// The packet says which element it is.
+TEST(Fit, AnIndexOfAStackIsAValue) {
+  for (const char* const statement :
+       {"h.xs[h.x.a].b = 1;", "h.xs[h.x.a] = h.y;", "h.xs[h.x.a].setValid();", "h.y = h.xs[h.x.a];",
+        "h.xs[2].b = h.x.a; h.y.b = h.xs[h.x.c].b;", "h.xs[h.x.c].b = h.x.a; h.y.b = h.xs[2].b;"}) {
+    SCOPED_TRACE(statement);
+    EXPECT_THAT(fit_of("", additions(12) + statement).findings,
+                ElementsAre(testing::ContainsRegex("ingress needs about 1[34] stages")));
+    EXPECT_THAT(fit_of("", additions(10) + statement).findings, IsEmpty());
+  }
+}
+
 // The packet that leaves must not touch the register; what it did before is nothing for the others.
 TEST(Fit, ARegisterBehindAnExitWaitsForItsCondition) {
   const FitReport report =
@@ -345,6 +357,7 @@ TEST(Fit, RegistersShareTheBlocksOfAStage) {
   };
   EXPECT_THAT(registers(12).findings, IsEmpty());
   EXPECT_THAT(to_text(registers(12), Chip::tofino), HasSubstr("ingress stage 12: register I.r11"));
+  EXPECT_THAT(to_text(registers(20), Chip::tofino), HasSubstr("ingress no stage: register I.r19"));
   EXPECT_THAT(
       registers(20).findings,
       ElementsAre(HasSubstr("8 of 20 registers find no stage, I.r12 is the first of them; a stage has 4 stateful "
@@ -389,6 +402,19 @@ TEST(Fit, CallsThatDoubleEndTheEstimate) {
     actions += fmt::format("action f{0}() {{ f{1}(); f{1}(); }}\n", i, i - 1);
   }
   EXPECT_THAT(fit_of(actions, "f39();").findings, ElementsAre(HasSubstr("ingress is too large for an estimate")));
+}
+
+// Each statement copies the slots of the conditions around it.
+TEST(Fit, WideConditionsEndTheEstimate) {
+  std::string macros = "#define T0 bit<1>\n#define A0 h.x.c = 1;\n";
+  for (int i = 1; i < 15; ++i) {
+    macros += fmt::format("#define T{0} T{1}, T{1}\n#define A{0} A{1} A{1}\n", i, i - 1);
+  }
+  const auto report = [&](const char* statements) {
+    return fit_of(macros, fmt::format("\ntuple<T12> p; tuple<T12> q; if (p == q) {{ {} }}", statements));
+  };
+  EXPECT_THAT(report("A0").findings, IsEmpty());
+  EXPECT_THAT(report("A10").findings, ElementsAre(HasSubstr("ingress is too large for an estimate")));
 }
 
 TEST(Fit, ChipsHaveNames) {
