@@ -85,6 +85,7 @@ void Emitter::emit(const ir::Statement& s) {
       line(fmt::format("goto again{};", loop_));
       break;
     case Do::call:
+      count_iteration();
       call('r', s.which, s.yes);
       break;
     case Do::apply:
@@ -134,10 +135,15 @@ void Emitter::emit(const ir::Statement& s) {
   }
 }
 
+// A round of a loop, or a call: as in the interpreter.
+void Emitter::count_iteration() {
+  line("if (++e.iterations > kMostIterations) { e.packet.assertion_failed = true; return leave; }");
+}
+
 void Emitter::loop(const ir::Statement& s) {
   const int outer = std::exchange(loop_, loops_++);
   line("for (;;) {");
-  line("if (++e.iterations > kMostIterations) { e.packet.assertion_failed = true; return leave; }");
+  count_iteration();
   line("{");
   block(s.yes);
   line(fmt::format("}}\nagain{}:;", loop_));

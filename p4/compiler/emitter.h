@@ -79,6 +79,7 @@ class Emitter {
   void copy(const ir::Statement& s);
   // A routine ('r') or a parser ('p'). What it leaves behind is copied out however it ends.
   void call(char kind, int which, const ir::Block& after);
+  void count_iteration();
   void loop(const ir::Statement& s);
   void apply(std::size_t which);
   void move_stack(const ir::Statement& s);

@@ -2,10 +2,14 @@
 //
 // A stage reads the packet's fields at its beginning and writes them at its end. So a value that one stage computes is
 // there for the next one. Each operator takes one stage; slices, casts, concatenations and copies to temporaries are
-// wires. A condition is evaluated in the stage of what it guards, or of what follows an `exit`. A register is read and
-// written in one stage, by a stateful ALU that sees its element and at most two 32-bit operands of the packet.
+// wires. A condition is evaluated in the stage of what it guards, or of what follows an `exit` or a `return`. A
+// register is read and written in one stage, by a stateful ALU that sees its element and at most two 32-bit operands of
+// the packet. That a header is valid is one more value, which setValid() and setInvalid() write; what they make of the
+// fields P4 leaves open.
 #include <sidelatch/p4/fit.h>
 
+#include "fit_facts.h"
+#include "fit_stages.h"
 #include "p4/front_end.h"
 #include "p4/ir.h"
 
@@ -13,6 +17,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -27,75 +32,11 @@ using ir::Op;
 // Stages, and memory blocks in each: the published numbers of Tofino; those of Tofino 2 are the same for a stage.
 constexpr std::size_t kSramBlocksPerStage = 80;
 constexpr std::size_t kTcamBlocksPerStage = 24;
-// A block that a packet writes needs a map RAM, too: 6 columns of 8 in a stage (p4c, backends/tofino). A register is in
-// one stage.
-constexpr std::size_t kMapRamsPerStage = 48;
-constexpr std::size_t kSramBits = std::size_t{1024} * 128;
-constexpr std::size_t kTcamRows = 512;
-constexpr std::size_t kTcamBits = 44;
-constexpr unsigned kOperandBits = 32;
 constexpr std::size_t kOperands = 2;
+// Statements, and values that their branches copy.
+constexpr std::size_t kMostWork = 5'000'000;
 
 std::size_t stages_of(Chip chip) { return chip == Chip::tofino ? 12 : 20; }
-std::size_t divided(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-
-struct Touch {
-  int reads = 0;
-  int writes = 0;
-  int stage = 0;
-};
-
-// What a value that comes from a register is computed of besides.
-struct Besides {
-  std::set<int> inputs;  // slots whose values the ALU needs
-  int ready = 1;         // the first stage in which they, and what chooses among the ALU's actions, are known
-};
-
-// What is known at one point of the program.
-struct Facts {
-  std::map<int, int> ready;                        // by slot: the first stage that can use its value
-  std::map<int, std::set<int>> sources;            // by slot: registers that its value comes from
-  std::map<std::pair<int, int>, Besides> besides;  // by slot, and register that it comes from
-  std::map<int, Touch> touched;                    // by register, on the path with most of them
-  std::set<int> stays;    // slots of conditions that decide whether the packet has left the program by now
-  bool has_left = false;  // by `exit`
-
-  // Of two branches. What one that has left did is nothing for what follows.
-  void join(const Facts& other) {
-    std::set<int> deciding = other.stays;
-    deciding.insert(stays.begin(), stays.end());
-    if (has_left && !other.has_left) {
-      *this = other;
-    } else if (has_left == other.has_left) {
-      merge(other);
-    }
-    stays = std::move(deciding);
-  }
-
-  void merge(const Facts& other) {
-    // A stateful ALU has one of several actions: the larger one counts.
-    for (const auto& [of, theirs] : other.besides) {
-      Besides& mine = besides[of];
-      mine.ready = std::max(mine.ready, theirs.ready);
-      if (theirs.inputs.size() > mine.inputs.size()) {
-        mine.inputs = theirs.inputs;
-      }
-    }
-    for (const auto& [slot, stage] : other.ready) {
-      int& mine = ready[slot];
-      mine = std::max(mine, stage);
-    }
-    for (const auto& [slot, registers] : other.sources) {
-      sources[slot].insert(registers.begin(), registers.end());
-    }
-    for (const auto& [which, touch] : other.touched) {
-      Touch& mine = touched[which];
-      mine.reads = std::max(mine.reads, touch.reads);
-      mine.writes = std::max(mine.writes, touch.writes);
-      mine.stage = std::max(mine.stage, touch.stage);
-    }
-  }
-};
 
 class Fitter {
  public:
@@ -114,9 +55,17 @@ class Fitter {
       const auto before = register_stage_;
       table_stage_ = other_tables;
       facts_ = {};
+      facts_.widths = &program_.slot_widths;
       feeds_ = {};
       last_ = 0;
-      walk(program_.routines[static_cast<std::size_t>(routine)].body);
+      work_ = 0;
+      call(routine);
+      if (work_ > kMostWork) {
+        finding({},
+                fmt::format("{} is too large for an estimate: calls within calls, or branches with very many values",
+                            name));
+        return 0;
+      }
       if (register_stage_ == before) {
         break;
       }
@@ -129,48 +78,8 @@ class Fitter {
     return stages;
   }
 
-  void memory() {
-    for (const auto& [which, stage] : register_stage_) {
-      const RegisterInfo& info = program_.info.registers[static_cast<std::size_t>(which)];
-      const unsigned width = info.width <= 8 ? 8 : info.width <= 16 ? 16 : info.width <= 32 ? 32 : 64;
-      const std::size_t blocks =
-          divided(info.size * width, kSramBits) + 1;  // one more, as a stateful ALU needs a spare
-      report_.sram_blocks += blocks;
-      if (blocks > kMapRamsPerStage) {
-        finding({}, fmt::format(
-                        "the register {} needs {} SRAM blocks; packets can write to {} of a stage, and it is in one "
-                        "stage",
-                        info.name, blocks, kMapRamsPerStage));
-      }
-      report_.placements.push_back(fmt::format("{} stage {:2}: register {}, {} x {} bits, {} SRAM blocks", stage.first,
-                                               stage.second, info.name, info.size, info.width, blocks));
-    }
-    for (const auto& [which, stage] : table_stage_) {
-      const TableInfo& info = program_.info.tables[which];
-      std::size_t key_bits = 0;
-      bool ternary = false;
-      for (const KeyInfo& key : info.keys) {
-        key_bits += key.width;
-        ternary = ternary || key.kind != MatchKind::exact;
-      }
-      std::size_t data_bits = 0;
-      for (const ActionInfo& action : info.actions) {
-        std::size_t bits = 8;
-        for (const ParameterInfo& one : action.parameters) {
-          bits += one.width;
-        }
-        data_bits = std::max(data_bits, bits);
-      }
-      const std::size_t tcam = ternary ? divided(info.size, kTcamRows) * divided(key_bits, kTcamBits) : 0;
-      const std::size_t sram = divided(info.size * (data_bits + (ternary ? 0 : key_bits)), kSramBits);
-      report_.sram_blocks += info.keys.empty() ? 0 : sram;
-      report_.tcam_blocks += info.keys.empty() ? 0 : tcam;
-      report_.placements.push_back(
-          fmt::format("{} stage {:2}: table {}, {} entries, {} key bits, {} SRAM and {} TCAM blocks", stage.first,
-                      stage.second, info.name, info.size, key_bits, sram, tcam));
-    }
-    std::sort(report_.placements.begin(), report_.placements.end());
-  }
+  [[nodiscard]] const std::map<int, FirstStage>& registers() const { return register_stage_; }
+  [[nodiscard]] const std::map<std::size_t, FirstStage>& tables() const { return table_stage_; }
 
  private:
   void finding(const ir::Origin& at, const std::string& message) {
@@ -185,18 +94,47 @@ class Fitter {
 
   [[nodiscard]] const ir::Expr& expr(int which) const { return program_.exprs[static_cast<std::size_t>(which)]; }
 
-  void leaves(int which, std::set<int>& slots) const {
+  // The slots that this place may be: of a stack's element whose index the packet gives, those of all elements.
+  [[nodiscard]] static std::vector<int> slots_of(const ir::Place& place) {
+    std::vector<int> slots{place.slot};
+    for (int i = 1; place.index >= 0 && i < place.count; ++i) {
+      slots.push_back(place.slot + i * place.stride);
+    }
+    return slots;
+  }
+
+  [[nodiscard]] static ir::Place moved(ir::Place place, int by) {
+    place.slot += by;
+    return place;
+  }
+
+  void leaves(const ir::Place& place, std::set<int>& slots) {
+    const std::vector<int> all = slots_of(place);
+    work_ += all.size();
+    slots.insert(all.begin(), all.end());
+    if (place.index >= 0) {
+      leaves(place.index, slots);
+    }
+  }
+
+  void leaves(int which, std::set<int>& slots) {
+    if (++work_ > kMostWork) {
+      return;
+    }
     const ir::Expr& e = expr(which);
     if (e.op == Op::load) {
-      slots.insert(e.place.slot);
-      if (e.place.index >= 0) {
-        leaves(e.place.index, slots);
-      }
+      leaves(e.place, slots);
     }
     for (const int operand : {e.a, e.b, e.c}) {
       if (operand >= 0) {
         leaves(operand, slots);
       }
+    }
+  }
+
+  void leaves_of_index(const ir::Place& to, std::set<int>& slots) {
+    if (to.index >= 0) {
+      leaves(to.index, slots);
     }
   }
 
@@ -239,11 +177,75 @@ class Fitter {
 
   void walk(const ir::Block& statements) {
     for (const ir::Statement& statement : statements) {
+      const bool repeats = statement.kind == Do::copy || statement.kind == Do::zero;
+      const std::size_t slots = repeats ? static_cast<std::size_t>(statement.count) : 1;
+      work_ += slots * (1 + guards_.size());  // each copies the guards
+      if (work_ > kMostWork) {
+        return;
+      }
       step(statement);
     }
   }
 
+  // The first stage in which it is known that the packet is still there.
+  [[nodiscard]] int stays() const { return std::max(facts_.stays.ready, facts_.returns.ready); }
+
+  // What these slots, as they are now, decide.
+  [[nodiscard]] Decision decision(const std::set<int>& slots) const {
+    Decision made;
+    made.ready = ready(slots);
+    for (const int slot : slots) {
+      const auto found = facts_.sources.find(slot);
+      for (const int which : found != facts_.sources.end() ? found->second : Numbers{}) {
+        made.besides[which] = {inputs_of(slots, which), ready_besides(slots, which)};
+      }
+    }
+    return made;
+  }
+
+  void call(int routine) {
+    std::optional<Facts> outer = std::exchange(returned_, std::nullopt);
+    const int outer_return = first_return_;
+    const Decision outer_returns = facts_.returns;
+    walk(program_.routines[static_cast<std::size_t>(routine)].body);
+    if (returned_) {
+      const Decision deciding = facts_.returns;
+      if (facts_.has_left) {
+        facts_.stays.add(deciding);
+      }
+      facts_.join(*returned_);
+      return_decides(deciding);
+    }
+    facts_.returns = outer_returns;
+    first_return_ = outer_return;
+    returned_ = std::move(outer);
+  }
+
+  // Of what was written after a `return`: which value it has now.
+  void return_decides(const Decision& deciding) {
+    for (auto& [slot, known] : facts_.ready) {
+      const auto found = written_.find(slot);
+      if (found == written_.end() || found->second <= first_return_) {
+        continue;
+      }
+      std::set<int> registers = facts_.sources[slot].get();
+      for (const auto& [which, needed] : deciding.besides) {
+        registers.insert(which);
+      }
+      for (const int which : registers) {
+        Besides needed = facts_.needed(slot, which);
+        const Besides more = deciding.of(which);
+        needed.inputs.insert(more.inputs);
+        needed.ready = std::max(needed.ready, more.ready);
+        facts_.besides[{slot, which}] = std::move(needed);
+      }
+      facts_.sources[slot] = std::move(registers);
+      known = std::max(known, deciding.ready);
+    }
+  }
+
   void set(int slot, int stage, const std::set<int>& from) {
+    written_[slot] = ++writes_;
     facts_.ready[slot] = std::max(stage, action_stage_ + 1);
     std::set<int> registers;
     for (const int one : from) {
@@ -253,7 +255,22 @@ class Fitter {
       }
     }
     facts_.sources[slot] = std::move(registers);
+    facts_.constants.erase(slot);
     facts_.besides.erase(facts_.besides.lower_bound({slot, -1}), facts_.besides.lower_bound({slot + 1, -1}));
+  }
+
+  // The same for a place. An element that the index does not name stays as it was.
+  void set_place(const ir::Place& to, int stage, const std::set<int>& from) {
+    if (to.index < 0) {
+      set(to.slot, stage, from);
+      return;
+    }
+    for (const int slot : slots_of(to)) {
+      std::set<int> sources = from;
+      sources.insert(slot);
+      work_ += sources.size();
+      set(slot, std::max(stage, ready({slot})), sources);
+    }
   }
 
   // `slot` was computed of `operands`. Of a register that it comes from, the guards may decide within the ALU.
@@ -297,33 +314,55 @@ class Fitter {
       case Do::assign: {
         std::set<int> slots = guards_;
         leaves(s.expr, slots);
+        leaves_of_index(s.to, slots);
         const int operators = depth(s.expr);
         const bool wire = operators == 0 && s.to.slot >= program_.persistent_slots;
         const bool lasts = s.to.slot < program_.persistent_slots;
-        const int stage = std::max(ready(slots), lasts ? ready(facts_.stays) : 1);
+        const int stage = std::max(ready(slots), lasts ? stays() : 1);
         const int after = wire ? stage : stage + std::max(1, operators);
         if (!wire) {
           used(after - 1, s.at);
         }
-        set(s.to.slot, after, slots);
+        set_place(s.to, after, slots);
         std::set<int> operands;
         leaves(s.expr, operands);
+        if (s.to.index >= 0) {
+          break;
+        }
         note_inputs(s.to.slot, operands);
+        if (operands.empty()) {
+          facts_.constants.insert(s.to.slot);
+        }
         break;
       }
       case Do::zero:
         for (int i = 0; i < s.count; ++i) {
-          set(s.to.slot + i, 1, {});
+          if (s.to.slot < program_.persistent_slots || s.to.index >= 0) {
+            write(moved(s.to, i), {}, s.at);
+          } else {
+            set(s.to.slot + i, 1, {});
+          }
+          if (s.to.index < 0) {
+            facts_.constants.insert(s.to.slot + i);
+          }
         }
         break;
       case Do::copy:
         for (int i = 0; i < s.count; ++i) {
-          std::set<int> slots = guards_;
-          slots.insert(s.from.slot + i);
-          const bool wire = s.to.slot >= program_.persistent_slots;
-          set(s.to.slot + i, ready(slots) + (wire ? 0 : 1), slots);
-          note_inputs(s.to.slot + i, {s.from.slot + i});
+          std::set<int> from;
+          leaves(moved(s.from, i), from);
+          write(moved(s.to, i), from, s.at);
+          if (s.to.index < 0) {
+            note_inputs(s.to.slot + i, from);
+          }
         }
+        break;
+      case Do::set_validity:
+        write(s.to, {}, s.at);
+        break;
+      case Do::push:
+      case Do::pop:
+        move_stack(s);
         break;
       case Do::branch:
         branch(s);
@@ -331,13 +370,25 @@ class Fitter {
       case Do::leave:
         facts_.has_left = true;
         break;
+      case Do::give_back:
+        if (!facts_.is_gone()) {
+          work_ += facts_.size();
+          if (returned_) {
+            returned_->join(facts_);
+          } else {
+            returned_ = facts_;
+            first_return_ = writes_;
+          }
+          facts_.has_returned = true;
+        }
+        break;
       case Do::loop:
         finding(s.at, "a loop; a packet goes through the stages once");
         walk(s.yes);
         walk(s.no);
         break;
       case Do::call:
-        walk(program_.routines[static_cast<std::size_t>(s.which)].body);
+        call(s.which);
         walk(s.yes);
         break;
       case Do::apply:
@@ -347,19 +398,23 @@ class Fitter {
       case Do::register_write:
         touch(s);
         break;
-      case Do::hash: {
-        std::set<int> slots = guards_;
-        for (const int one : s.exprs) {
-          leaves(one, slots);
-        }
-        for (const int one : s.valid) {
-          if (one >= 0) {
-            leaves(one, slots);
-          }
-        }
+      case Do::hash:
+      case Do::random: {
+        std::set<int> slots = operands_of(s);
+        leaves_of_index(s.to, slots);
         const int stage = ready(slots);
         used(stage, s.at);
-        set(s.to.slot, stage + 1, slots);
+        set_place(s.to, stage + 1, slots);
+        break;
+      }
+      case Do::count:
+      case Do::clone:
+      case Do::resubmit:
+      case Do::recirculate:
+      case Do::truncate:
+      case Do::digest: {
+        const int operators = s.expr >= 0 ? depth(s.expr) : 0;
+        used(std::max(ready(operands_of(s)), stays()) + std::max(1, operators) - 1, s.at);
         break;
       }
       default:
@@ -367,17 +422,67 @@ class Fitter {
     }
   }
 
+  // Slots of the statement's expressions, and of the conditions around it.
+  [[nodiscard]] std::set<int> operands_of(const ir::Statement& s) {
+    std::set<int> slots = guards_;
+    if (s.expr >= 0) {
+      leaves(s.expr, slots);
+    }
+    for (const std::vector<int>* some : {&s.exprs, &s.valid}) {
+      for (const int one : *some) {
+        if (one >= 0) {
+          leaves(one, slots);
+        }
+      }
+    }
+    return slots;
+  }
+
+  // What a copy does: to a field it takes a stage, to a variable it is a wire.
+  void write(const ir::Place& to, std::set<int> from, const ir::Origin& at) {
+    from.insert(guards_.begin(), guards_.end());
+    leaves_of_index(to, from);
+    const bool wire = to.slot >= program_.persistent_slots;
+    const int stage = std::max(ready(from), wire ? 1 : stays());
+    if (!wire) {
+      used(stage, at);
+    }
+    set_place(to, stage + (wire ? 0 : 1), from);
+  }
+
+  // Each element becomes what another one was, all in one stage.
+  void move_stack(const ir::Statement& s) {
+    const ir::StackType& type = program_.stacks[static_cast<std::size_t>(s.which)];
+    const int end = s.to.slot + 1 + type.count * type.element_slots;
+    std::set<int> all = guards_;
+    for (int slot = s.to.slot; slot < end; ++slot) {
+      all.insert(slot);
+    }
+    const int stage = std::max(ready(all), stays());
+    used(stage, s.at);
+    for (int slot = s.to.slot; slot < end; ++slot) {
+      set(slot, stage + 1, all);
+    }
+  }
+
   void branch(const ir::Statement& s) {
     const std::set<int> outer = guards_;
     leaves(s.expr, guards_);
-    const Facts before = facts_;
+    const Decision deciding = decision(guards_);
+    work_ += facts_.size();
+    Facts before = facts_;
     walk(s.yes);
-    Facts after = std::exchange(facts_, before);
+    Facts after = std::exchange(facts_, std::move(before));
     walk(s.no);
     const bool decides = facts_.has_left != after.has_left;
+    const bool decides_return = facts_.has_returned != after.has_returned;
     facts_.join(after);
     if (decides) {
-      facts_.stays.insert(guards_.begin(), guards_.end());
+      facts_.stays.add(deciding);
+      facts_.stays.add(facts_.returns);
+    }
+    if (decides_return) {
+      facts_.returns.add(deciding);
     }
     guards_ = outer;
   }
@@ -389,12 +494,21 @@ class Fitter {
     for (const int key : table.keys) {
       leaves(key, slots);
     }
-    const int stage = std::max(ready(slots), ready(facts_.stays));
+    const int stage = std::max(ready(slots), stays());
     used(stage, s.at);
+    if (!facts_.applied.insert(s.which).second) {
+      finding(s.at, fmt::format("the table {} is applied again in the same pass; a packet meets each table once",
+                                program_.info.tables[static_cast<std::size_t>(s.which)].name));
+    }
     const auto place = table_stage_.emplace(static_cast<std::size_t>(s.which), std::pair{pipeline_, stage});
     place.first->second.second = std::max(place.first->second.second, stage);
     set(table.hit_slot, stage + 1, slots);
     set(table.action_slot, stage + 1, slots);
+    // Which action ran is known behind the table, and with it whether the packet has left.
+    std::set<int> choosing = slots;
+    choosing.insert({table.hit_slot, table.action_slot});
+    const Decision chosen = decision(choosing);
+    bool decides = false;
     // The action runs in this stage, with what the table's entry gives.
     const std::set<int> outer = std::exchange(guards_, slots);
     const Facts before = facts_;
@@ -403,18 +517,23 @@ class Fitter {
       if (action.routine < 0) {
         continue;
       }
+      work_ += before.size();
       facts_ = before;
       walk(action.before);
       for (const int parameter : action.parameters) {
         set(parameter, stage, {});
       }
       const int outer_stage = std::exchange(action_stage_, stage);
-      walk(program_.routines[static_cast<std::size_t>(action.routine)].body);
+      call(action.routine);
       walk(action.after);
       action_stage_ = outer_stage;
+      decides = decides || facts_.has_left != before.has_left || facts_.stays != before.stays;
       merged.join(facts_);
     }
     facts_ = std::move(merged);
+    if (decides) {
+      facts_.stays.add(chosen);
+    }
     guards_ = outer;
   }
 
@@ -439,10 +558,12 @@ class Fitter {
         }
       }
     }
-    std::size_t words = 0;
-    for (const int slot : inputs_of(operands, s.which)) {
-      words += divided(program_.slot_widths[static_cast<std::size_t>(slot)], kOperandBits);
+    std::set<int> inputs = inputs_of(operands, s.which);
+    for (const Decision* const decision : {&facts_.stays, &facts_.returns}) {
+      const Besides needed = reads ? Besides{} : decision->of(s.which);
+      inputs.insert(needed.inputs.begin(), needed.inputs.end());
     }
+    const std::size_t words = facts_.words(inputs);
     if (words > kOperands) {
       finding(s.at, fmt::format("the register {} needs {} operands of 32 bits from the packet; a stateful ALU takes {}",
                                 info.name, words, kOperands));
@@ -453,7 +574,8 @@ class Fitter {
       finding(s.at, fmt::format("the register {} is touched again in the same pass; a packet meets each register once",
                                 info.name));
     }
-    touch.stage = std::max({touch.stage, ready_besides(slots, s.which), ready_besides(facts_.stays, s.which)});
+    touch.stage = std::max(
+        {touch.stage, ready_besides(slots, s.which), facts_.stays.of(s.which).ready, facts_.returns.of(s.which).ready});
     if (const auto found = register_stage_.find(s.which); found != register_stage_.end()) {
       touch.stage = std::max(touch.stage, found->second.second);
     }
@@ -475,8 +597,11 @@ class Fitter {
       }
     }
     if (reads) {
-      set(s.to.slot, touch.stage + 1, slots);
-      facts_.sources[s.to.slot].insert(s.which);
+      leaves_of_index(s.to, slots);
+      set_place(s.to, std::max(touch.stage + 1, ready(slots, s.which)), slots);
+      for (const int slot : slots_of(s.to)) {
+        facts_.sources[slot].insert(std::set{s.which});
+      }
     }
   }
 
@@ -484,12 +609,17 @@ class Fitter {
   FitReport& report_;
   std::string pipeline_;
   Facts facts_;
+  std::optional<Facts> returned_;  // of the routine that is walked: what is known where it has returned
+  int first_return_ = 0;           // the number of writes by then
+  int writes_ = 0;
+  std::map<int, int> written_;  // by slot: the number of its last write
+  std::size_t work_ = 0;
   std::set<int> guards_;  // slots of the conditions around
   int last_ = 0;
   int action_stage_ = 0;  // of the table whose action runs: what it gives is there in the next one
   ir::Origin deepest_;
-  std::map<std::size_t, std::pair<std::string, int>> table_stage_;
-  std::map<int, std::pair<std::string, int>> register_stage_;
+  std::map<std::size_t, FirstStage> table_stage_;
+  std::map<int, FirstStage> register_stage_;
   std::set<std::pair<int, int>> feeds_;
 };
 
@@ -514,7 +644,7 @@ FitReport fit(const std::filesystem::path& file, Chip chip, const CompileOptions
   Fitter fitter(program, report);
   report.ingress_stages = fitter.pipeline(program.ingress, "ingress");
   report.egress_stages = fitter.pipeline(program.egress, "egress");
-  fitter.memory();
+  fill_stages(program, fitter.registers(), fitter.tables(), report);
   if (report.sram_blocks > report.chip_sram_blocks || report.tcam_blocks > report.chip_tcam_blocks) {
     report.findings.push_back(
         fmt::format("{}: the tables and registers need {} SRAM and {} TCAM blocks; there are {} and {}", file.string(),

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -34,9 +35,14 @@ auto with_program(const std::string& text, const std::string& name, const Compil
       made.files.push_back(sources.name(i));
     }
     warnings.insert(warnings.end(), lowering.warnings().begin(), lowering.warnings().end());
+    std::set<std::string> said;  // what each use of a function would say again
     for (const Warning& warning : warnings) {
-      if (options.warnings != nullptr) {
-        options.warnings->push_back(sources.describe(warning.at, "warning", warning.message));
+      if (options.warnings == nullptr) {
+        break;
+      }
+      std::string report = sources.describe(warning.at, "warning", warning.message);
+      if (said.insert(report).second) {
+        options.warnings->push_back(std::move(report));
       }
     }
     return use(std::move(made), program, sources);

@@ -172,6 +172,7 @@ class Lowering {
                    const std::vector<Object*>& externs = {});
   [[nodiscard]] static std::string control_name(const ast::Declaration& declaration, const std::string& prefix);
   void count_instance(Location at) const;
+  void count_state(std::size_t elements, std::size_t bytes, Location at);
 
   // lower_unused.cpp
   void check_unused();
@@ -272,6 +273,8 @@ class Lowering {
   std::vector<Value> eval_all(const std::vector<const ast::Expr*>& exprs, const std::vector<const Type*>& expected);
   Value keep(const Value& value, Location at);
   [[nodiscard]] bool has_effects(const ast::Expr& expr) const;
+  // Of each of these, whether one after it has effects.
+  [[nodiscard]] std::vector<bool> changed_later(std::span<const ast::Expr* const> exprs) const;
   int scalar(const Value& value, Location at);
   int boolean(const ast::Expr& expr);
   [[nodiscard]] Number constant_number(const ast::Expr& expr);
@@ -285,7 +288,11 @@ class Lowering {
   Value data_method(const Value& base, const ast::Expr& expr);
   Value size_of(const Type* type, const ast::Expr& expr);
   const ast::Declaration& overload(const ast::Declaration& first, const ast::Expr& expr);
-  std::vector<const Type*> inferred(const ast::Declaration& generic, const ast::Expr& expr, const Type* expected);
+  const std::vector<const Type*>& inferred(const ast::Declaration& generic, const ast::Expr& expr,
+                                           const Type* expected);
+  std::vector<const Type*> infer(const ast::Declaration& generic, const ast::Expr& expr, const Type* expected);
+  void match_type(const ast::Declaration& generic, const ast::Type& written, const Type* given,
+                  std::vector<const Type*>& types) const;
   Value call_object(Object& object, const ast::Expr& expr, Location at);
   Value call_action(Object& action, const ast::Expr& expr);
   std::vector<const ast::Expr*> arguments_of(const ast::Expr& call, std::span<const ast::Parameter> parameters);
@@ -329,6 +336,7 @@ class Lowering {
   int extend(int expr, unsigned from, unsigned to, bool is_signed);
   int logical_not(int expr);
   int conjunction(int a, int b);
+  int all_of(std::vector<int> conditions);
   [[nodiscard]] Value field_of(const Value& base, std::size_t which) const;
   [[nodiscard]] bool is_constant(int expr) const {
     return out_.exprs[static_cast<std::size_t>(expr)].op == ir::Op::constant;
@@ -394,7 +402,12 @@ class Lowering {
   // unknown: of what nothing uses.
   enum class Stage : std::uint8_t { none, parser, verify, ingress, egress, compute, deparser, unknown };
   Stage stage_ = Stage::none;
-  std::map<std::tuple<const ast::Declaration*, std::vector<const Type*>, std::vector<Object*>>, Object*> functions_;
+  // Once for each stage that uses it: what it may do differs. So do global actions.
+  using FunctionKey = std::tuple<const ast::Declaration*, std::vector<const Type*>, std::vector<Object*>, Stage>;
+  std::map<FunctionKey, Object*> functions_;
+  // By the call, the function and the instance around it, and what is expected: an argument is looked at for its type
+  // first, and calls in it would each double the work.
+  std::map<std::tuple<const ast::Expr*, const Object*, const Object*, const Type*>, std::vector<const Type*>> inferred_;
   std::map<std::pair<const ast::Declaration*, std::vector<const Type*>>, const Type*> structures_;  // generic ones
   std::map<const ast::Declaration*, std::vector<const ast::Declaration*>> overloads_;  // by the first function
   std::map<const Type*, int> header_types_;
@@ -405,8 +418,11 @@ class Lowering {
   bool is_quiet_ = false;  // a header that becomes valid is no part of the packet: packet_length stays
   const ast::Declaration* main_ = nullptr;
   unsigned depth_ = 0;
+  std::size_t state_bytes_ = 0;                          // of registers and counters
+  const Object* instance_ = nullptr;                     // the control or parser that is being lowered
   std::string prefix_;                                   // of the control or parser that is being lowered
   std::map<std::string, unsigned, std::less<>> direct_;  // instances without a declaration, by name
+  std::set<std::string> table_names_;                    // of the control plane
   std::vector<Warning> warnings_;
   std::vector<std::string> undeclared_errors_;      // of core.p4
   std::vector<const ast::Declaration*> under_way_;  // generic structures

@@ -94,39 +94,49 @@ const ast::Declaration& Lowering::overload(const ast::Declaration& first, const 
   return *fitting[0];
 }
 
-// What the arguments, or else what is expected of the call, say about the type parameters.
-std::vector<const Type*> Lowering::inferred(const ast::Declaration& generic, const ast::Expr& expr,
-                                            const Type* expected) {
-  std::vector<const Type*> types(generic.type_parameters.size());
-  const std::function<void(const ast::Type&, const Type*)> match = [&](const ast::Type& written, const Type* given) {
-    if (given == nullptr || given == types_.any_integer) {
-      return;
-    }
-    if (written.kind == ast::TypeKind::stack && given->kind == Type::Kind::stack) {
-      match(*written.arguments[0], given->element);
-    } else if (written.kind == ast::TypeKind::tuple && given->kind == Type::Kind::tuple &&
-               written.arguments.size() == given->fields.size()) {
-      for (std::size_t i = 0; i < given->fields.size(); ++i) {
-        match(*written.arguments[i], given->fields[i].type);
-      }
-    } else if (written.kind == ast::TypeKind::name && written.arguments.empty()) {
-      const auto found = std::find(generic.type_parameters.begin(), generic.type_parameters.end(), written.name);
-      if (found != generic.type_parameters.end()) {
-        const Type*& type = types[static_cast<std::size_t>(found - generic.type_parameters.begin())];
-        type = type == nullptr ? given : type;
-      }
+// What `given` says about the type parameters in the type of a parameter.
+void Lowering::match_type(const ast::Declaration& generic, const ast::Type& written, const Type* given,
+                          std::vector<const Type*>& types) const {
+  if (given == nullptr || given == types_.any_integer) {
+    return;
+  }
+  const auto match_all = [&](const auto& type_of) {
+    for (std::size_t i = 0; i < written.arguments.size(); ++i) {
+      match_type(generic, *written.arguments[i], type_of(i), types);
     }
   };
+  if (written.kind == ast::TypeKind::stack && given->kind == Type::Kind::stack) {
+    match_type(generic, *written.arguments[0], given->element, types);
+  } else if (written.kind == ast::TypeKind::tuple && given->kind == Type::Kind::tuple &&
+             written.arguments.size() == given->fields.size()) {
+    match_all([&](std::size_t i) { return given->fields[i].type; });
+  } else if (written.kind == ast::TypeKind::name && written.arguments.empty()) {
+    const auto found = std::find(generic.type_parameters.begin(), generic.type_parameters.end(), written.name);
+    if (found != generic.type_parameters.end()) {
+      const Type*& type = types[static_cast<std::size_t>(found - generic.type_parameters.begin())];
+      type = type == nullptr ? given : type;
+    }
+  } else if (written.kind == ast::TypeKind::name && written.arguments.size() == given->arguments.size()) {
+    const Symbol* symbol = find(written.name, true);
+    if (symbol != nullptr && symbol->declaration != nullptr && symbol->declaration == given->declaration) {
+      match_all([&](std::size_t i) { return given->arguments[i]; });
+    }
+  }
+}
+
+// What the arguments, or else what is expected of the call, say about the type parameters.
+std::vector<const Type*> Lowering::infer(const ast::Declaration& generic, const ast::Expr& expr, const Type* expected) {
+  std::vector<const Type*> types(generic.type_parameters.size());
   // For their types alone: what they do comes with the call.
   static_cast<void>(collect([&] {
     const std::vector<const ast::Expr*> arguments = arguments_of(expr, generic.parameters);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i]->kind != ExprKind::any) {
-        match(*generic.parameters[i].type, eval(*arguments[i]).type);
+        match_type(generic, *generic.parameters[i].type, eval(*arguments[i]).type, types);
       }
     }
   }));
-  match(*generic.type, expected);
+  match_type(generic, *generic.type, expected, types);
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] == nullptr) {
       fail(expr.at, fmt::format("the arguments do not say what the type {} is; write {}<...>(...)",
@@ -134,6 +144,14 @@ std::vector<const Type*> Lowering::inferred(const ast::Declaration& generic, con
     }
   }
   return types;
+}
+
+const std::vector<const Type*>& Lowering::inferred(const ast::Declaration& generic, const ast::Expr& expr,
+                                                   const Type* expected) {
+  const std::tuple key{&expr, function_, instance_, expected};
+  const auto known = inferred_.find(key);
+  return known != inferred_.end() ? known->second
+                                  : inferred_.emplace(key, infer(generic, expr, expected)).first->second;
 }
 
 Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
@@ -406,9 +424,15 @@ void Lowering::pass(const ast::Expr& call, const std::vector<ast::Parameter>& pa
                     const std::vector<Value>& slots, ir::Block& after, bool known) {
   const std::vector<const ast::Expr*> arguments = arguments_of(call, parameters);
   const std::vector<std::size_t> order = as_written(call, parameters);
+  std::vector<const ast::Expr*> in_turn;
+  in_turn.reserve(order.size());
+  for (const std::size_t i : order) {
+    in_turn.push_back(arguments[i]);
+  }
+  const std::vector<bool> changed = changed_later(in_turn);
   std::vector<Value> values(arguments.size());
-  for (auto next = order.begin(); next != order.end(); ++next) {
-    const std::size_t i = *next;
+  for (std::size_t turn = 0; turn < order.size(); ++turn) {
+    const std::size_t i = order[turn];
     const ast::Expr& argument = *arguments[i];
     const Value& slot = slots[i];
     if (slot.kind == Value::Kind::object) {
@@ -418,8 +442,7 @@ void Lowering::pass(const ast::Expr& call, const std::vector<ast::Parameter>& pa
       }
       continue;
     }
-    const bool changes =
-        std::any_of(next + 1, order.end(), [&](std::size_t later) { return has_effects(*arguments[later]); });
+    const bool changes = changed[turn];
     const Direction direction = parameters[i].direction;
     if (direction == Direction::in || direction == Direction::none) {
       values[i] = coerce(eval(argument, slot.type), slot.type, argument.at);

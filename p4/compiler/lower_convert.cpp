@@ -4,8 +4,37 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
 
 namespace sidelatch::p4 {
+
+namespace {
+
+// Of {field = value}: where the value of each field is. The fields may be many.
+std::map<std::string_view, std::size_t> places_of_names(const Value& list, const Type* type, Location at) {
+  std::map<std::string_view, std::size_t> places;
+  if (list.names.empty()) {
+    return places;
+  }
+  std::set<std::string_view> fields;
+  for (const FieldType& field : type->fields) {
+    fields.insert(field.name);
+  }
+  for (std::size_t i = 0; i < list.names.size(); ++i) {
+    const std::string& name = list.names[i];
+    if (!fields.contains(name)) {
+      fail(at, text(type) + " has no field '" + name + "'");
+    }
+    if (!places.emplace(name, i).second) {
+      fail(at, "the field '" + name + "' has two values");
+    }
+  }
+  return places;
+}
+
+}  // namespace
 
 // What `...` stands for: 0, false, the first member, a header that is not valid.
 Value Lowering::default_of(const Type* type, Location at) {
@@ -92,18 +121,19 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
     if (value.has_rest ? value.items.size() > type->fields.size() : value.items.size() != type->fields.size()) {
       fail(at, fmt::format("{} values for the {} fields of {}", value.items.size(), type->fields.size(), text(type)));
     }
+    const std::map<std::string_view, std::size_t> named = places_of_names(value, type, at);
     for (std::size_t i = 0; i < type->fields.size(); ++i) {
       std::size_t which = i;
       if (!value.names.empty()) {
-        const auto found = std::find(value.names.begin(), value.names.end(), type->fields[i].name);
-        if (found == value.names.end() && value.has_rest) {
+        const auto found = named.find(type->fields[i].name);
+        if (found == named.end() && value.has_rest) {
           made.items.push_back(default_of(type->fields[i].type, at));
           continue;
         }
-        if (found == value.names.end()) {
+        if (found == named.end()) {
           fail(at, "the field '" + type->fields[i].name + "' has no value");
         }
-        which = static_cast<std::size_t>(found - value.names.begin());
+        which = found->second;
       } else if (i >= value.items.size()) {
         made.items.push_back(default_of(type->fields[i].type, at));
         continue;

@@ -15,6 +15,7 @@ using ast::ExprKind;
 namespace {
 
 constexpr int kLargestStack = 4096;
+constexpr int kMostParts = 100'000;  // of a structure or a tuple, with those of its parts
 
 }  // namespace
 
@@ -319,11 +320,12 @@ Type* Lowering::declare_structure(const ast::Declaration& declaration) {
     if (!fits) {
       fail(field.at, "this cannot have a field of type " + text(of));
     }
-    if (of->slots > 100'000 || type->slots > 100'000) {
+    if (of->slots > kMostParts || type->slots > kMostParts || type->parts + of->parts > kMostParts) {
       unsupported(field.at, "a structure this large");
     }
     type->fields.push_back({field.name, of, field.at, &field.annotations});
     type->slots += of->slots;
+    type->parts += of->parts;
   }
   return type;
 }
@@ -343,10 +345,8 @@ const Type* Lowering::generic_structure(const ast::Declaration& declaration, con
     fail(use.at, fmt::format("'{}' has {} type parameters", use.name, declaration.type_parameters.size()));
   }
   std::vector<const Type*> arguments;
-  std::string name;
   for (const ast::TypePtr& argument : use.arguments) {
     arguments.push_back(resolve(*argument));
-    name += (name.empty() ? "" : ", ") + text(arguments.back());
   }
   const std::pair key{&declaration, arguments};
   if (const auto known = structures_.find(key); known != structures_.end()) {
@@ -360,7 +360,11 @@ const Type* Lowering::generic_structure(const ast::Declaration& declaration, con
     bind_types(declaration, arguments);
     Type* made = declare_structure(declaration);
     under_way_.pop_back();
-    made->name = fmt::format("{}<{}>", declaration.name, name);
+    // For messages only; the arguments tell one type from another. Of types within types it would grow with each.
+    constexpr std::size_t kLongestName = 1000;
+    const std::string list = list_of(arguments);
+    made->name = fmt::format("{}<{}>", declaration.name, list.size() > kLongestName ? "..." : list);
+    made->arguments = arguments;
     structures_[key] = made;
   });
   return structures_.at(key);
@@ -414,8 +418,16 @@ const Type* Lowering::resolve(const ast::Type& type) {
       unsupported(type.at, "the type _");
     case ast::TypeKind::tuple: {
       std::vector<const Type*> elements;
+      int slots = 0;
+      int parts = 1;
       for (const ast::TypePtr& element : type.arguments) {
         elements.push_back(resolve(*element));
+        // Before the next one, so that no sum is beyond what an int holds.
+        slots += elements.back()->slots;
+        parts += elements.back()->parts;
+        if (slots > kMostParts || parts > kMostParts) {
+          unsupported(element->at, "a tuple this large");
+        }
         if (!elements.back()->is_data()) {
           fail(element->at, "a tuple cannot have an element of type " + text(elements.back()));
         }

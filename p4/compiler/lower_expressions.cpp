@@ -131,7 +131,7 @@ Value Lowering::name(const ast::Expr& expr) {
     case Symbol::Kind::declaration:
       value.kind = Value::Kind::object;
       if (symbol->declaration->kind == ast::DeclarationKind::action) {
-        Object*& known = functions_[{symbol->declaration, {}, {}}];
+        Object*& known = functions_[{symbol->declaration, {}, {}, stage_}];
         if (known == nullptr) {
           in_scope_of(*symbol->declaration, [&] { known = action(*symbol->declaration, ""); });
         }
@@ -445,15 +445,26 @@ bool Lowering::has_effects(const ast::Expr& expr) const {
                      [this](const ast::ExprPtr& operand) { return operand != nullptr && has_effects(*operand); });
 }
 
+// From the end, as there may be very many.
+std::vector<bool> Lowering::changed_later(std::span<const ast::Expr* const> exprs) const {
+  std::vector<bool> changes(exprs.size());
+  bool change = false;
+  for (std::size_t i = exprs.size(); i-- > 0;) {
+    changes[i] = change;
+    change = change || has_effects(*exprs[i]);
+  }
+  return changes;
+}
+
 // In order; what is evaluated early is kept if something after it may change it.
 std::vector<Value> Lowering::eval_all(const std::vector<const ast::Expr*>& exprs,
                                       const std::vector<const Type*>& expected) {
+  const std::vector<bool> changes = changed_later(exprs);
   std::vector<Value> values;
+  values.reserve(exprs.size());
   for (std::size_t i = 0; i < exprs.size(); ++i) {
     Value value = eval(*exprs[i], i < expected.size() ? expected[i] : nullptr);
-    const bool changes = std::any_of(exprs.begin() + static_cast<std::ptrdiff_t>(i) + 1, exprs.end(),
-                                     [this](const ast::Expr* later) { return has_effects(*later); });
-    values.push_back(changes ? keep(value, exprs[i]->at) : value);
+    values.push_back(changes[i] ? keep(value, exprs[i]->at) : std::move(value));
   }
   return values;
 }

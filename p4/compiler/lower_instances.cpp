@@ -2,6 +2,8 @@
 #include "lower.h"
 #include "parser.h"
 
+#include <sidelatch/p4/state.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +17,7 @@ using ast::ExprKind;
 namespace {
 
 constexpr std::size_t kMostInstances = 20'000;
-constexpr std::size_t kMostRegisterBytes = std::size_t{1} << 30;
+constexpr std::size_t kMostStateBytes = std::size_t{1} << 30;
 
 bool always_returns(const ast::Statement& statement) {
   switch (statement.kind) {
@@ -105,13 +107,8 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     }
     object->index = static_cast<int>(out_.info.registers.size());
     out_.info.registers.push_back({object->name, type->arguments[0]->width, size()});
-    std::size_t bytes = 0;
-    for (const RegisterInfo& one : out_.info.registers) {
-      bytes += one.size * (one.width > 64 ? 16 : 8);
-    }
-    if (bytes > kMostRegisterBytes) {
-      unsupported(instance.at, "registers of more than 1 GiB in all (an element takes 8 bytes, above 64 bits 16)");
-    }
+    const RegisterInfo& made = out_.info.registers.back();
+    count_state(made.size, made.width > 64 ? 16 : 8, instance.at);
   } else if (kind == "counter" || kind == "direct_counter") {
     const bool direct = kind == "direct_counter";
     const Value given = eval(argument(direct ? 0 : 1));
@@ -121,6 +118,7 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     object->index = static_cast<int>(out_.info.counters.size());
     out_.info.counters.push_back(
         {object->name, static_cast<CounterKind>(constant_value(given.expr)), direct ? 0 : size(), -1});
+    count_state(out_.info.counters.back().size, sizeof(Count), instance.at);
   } else if (kind == "action_selector") {
     object->index = algorithm(argument(0));
     for (const std::size_t number : {std::size_t{1}, std::size_t{2}}) {
@@ -295,6 +293,16 @@ void Lowering::declare_locals(const ast::Declaration& declaration, const std::st
   }
 }
 
+// Of registers and counters, which the switch allocates before the first packet.
+void Lowering::count_state(std::size_t elements, std::size_t bytes, Location at) {
+  state_bytes_ += elements * bytes;
+  if (state_bytes_ > kMostStateBytes) {
+    unsupported(at,
+                "registers of more than 1 GiB in all, with the counters (an element takes 8 bytes, one above 64 "
+                "bits and one of a counter 16)");
+  }
+}
+
 // Two instances in each of thirty controls are a thousand million.
 void Lowering::count_instance(Location at) const {
   if (out_.routines.size() + out_.parsers.size() >= kMostInstances) {
@@ -332,6 +340,7 @@ void Lowering::lower_control(Object& object, const std::vector<Value>& arguments
   made.name = object.name;
   const Where outer_where = std::exchange(where_, Where::control);
   const std::string outer_prefix = std::exchange(prefix_, object.name);
+  const Object* outer_instance = std::exchange(instance_, &object);
   in_scope_of(declaration, [&] {
     bind_constructor(declaration, arguments, declaration.at);
     bind_parameters(object, declaration.parameters, places);
@@ -344,6 +353,7 @@ void Lowering::lower_control(Object& object, const std::vector<Value>& arguments
   });
   where_ = outer_where;
   prefix_ = outer_prefix;
+  instance_ = outer_instance;
   active_.erase(&declaration);
   object.index = static_cast<int>(out_.routines.size());
   out_.routines.push_back(std::move(made));
@@ -382,9 +392,9 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
     fail(declaration.at,
          fmt::format("'{}' has {} type parameters", declaration.name, declaration.type_parameters.size()));
   }
-  Object*& known = functions_[{&declaration, types, externs}];
-  if (known != nullptr) {
-    return known;
+  const FunctionKey key{&declaration, types, externs, stage_};
+  if (const auto known = functions_.find(key); known != functions_.end()) {
+    return known->second;
   }
   if (!active_.insert(&declaration).second) {
     fail(declaration.at, "a function cannot call itself");
@@ -421,7 +431,7 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
   active_.erase(&declaration);
   object->index = static_cast<int>(out_.routines.size());
   out_.routines.push_back(std::move(made));
-  functions_[{&declaration, types, externs}] = object;
+  functions_[key] = object;
   return object;
 }
 

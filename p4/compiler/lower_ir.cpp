@@ -64,6 +64,18 @@ int Lowering::logical_not(int expr) { return node(ir::Op::logical_not, 1, expr);
 
 int Lowering::conjunction(int a, int b) { return node(ir::Op::logical_and, 1, a, b); }
 
+// In halves: a chain would be as deep as the conditions are many.
+int Lowering::all_of(std::vector<int> conditions) {
+  while (conditions.size() > 1) {
+    std::size_t made = 0;
+    for (std::size_t i = 0; i < conditions.size(); i += 2) {
+      conditions[made++] = i + 1 < conditions.size() ? conjunction(conditions[i], conditions[i + 1]) : conditions[i];
+    }
+    conditions.resize(made);
+  }
+  return conditions.empty() ? constant(1, 1) : conditions[0];
+}
+
 int Lowering::new_slots(const Type* type) {
   const auto first = static_cast<int>(out_.slot_widths.size());
   if (out_.slot_widths.size() + static_cast<std::size_t>(type->slots) > kMostSlots) {

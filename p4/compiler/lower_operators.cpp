@@ -214,16 +214,16 @@ int Lowering::equal(const Value& left, const Value& right, Location at) {
   }
   if (is_list(left) && is_list(right) && left.items.size() == right.items.size() &&
       (left.type == right.type || left.type == nullptr || right.type == nullptr)) {
-    int same = constant(1, 1);
+    std::vector<int> same;
     for (std::size_t i = 0; i < left.items.size(); ++i) {
       Value a = left.items[i];
       Value b = right.items[i];
       unify(a, b, at);
-      same = conjunction(same, a.kind == Value::Kind::integer && b.kind == Value::Kind::integer
-                                   ? constant(static_cast<unsigned>(a.number == b.number), 1)
-                                   : equal(a, b, at));
+      same.push_back(a.kind == Value::Kind::integer && b.kind == Value::Kind::integer
+                         ? constant(static_cast<unsigned>(a.number == b.number), 1)
+                         : equal(a, b, at));
     }
-    return same;
+    return all_of(std::move(same));
   }
   if (left.type != right.type || left.type == nullptr || !left.type->is_data()) {
     fail(at, "cannot compare " + text(left.type) + " and " + text(right.type));
@@ -234,7 +234,7 @@ int Lowering::equal(const Value& left, const Value& right, Location at) {
   }
   const Value a = data_of(left, at);
   const Value b = data_of(right, at);
-  int same = constant(1, 1);
+  std::vector<int> same;
   const auto part = [&](const Type* of, int offset) {
     Value x;
     x.kind = Value::Kind::place;
@@ -242,31 +242,33 @@ int Lowering::equal(const Value& left, const Value& right, Location at) {
     Value y = x;
     x.place = moved(a.place, offset);
     y.place = moved(b.place, offset);
-    same = conjunction(same, equal(x, y, at));
+    same.push_back(equal(x, y, at));
   };
   if (type->kind == Type::Kind::varbit) {  // what is not in use is 0
     for (int i = 0; i < type->slots; ++i) {
       const unsigned width = i == 0 ? 32 : part_width(type, i);
-      same = conjunction(same, node(ir::Op::equal, 1, load(moved(a.place, i), width), load(moved(b.place, i), width)));
+      same.push_back(node(ir::Op::equal, 1, load(moved(a.place, i), width), load(moved(b.place, i), width)));
     }
-    return same;
+    return all_of(std::move(same));
   }
   if (type->kind == Type::Kind::stack) {
     for (int i = 0; i < type->count; ++i) {
       part(type->element, 1 + i * type->element->slots);
     }
-    return same;
+    return all_of(std::move(same));
   }
-  for (std::size_t i = 0; i < type->fields.size(); ++i) {
-    part(type->fields[i].type, field_offset(type, i));
+  int offset = field_offset(type, 0);
+  for (const FieldType& field : type->fields) {
+    part(field.type, offset);
+    offset += field.type->slots;
   }
   if (type->kind == Type::Kind::header) {  // both invalid, or both valid with the same fields
     const int va = load(a.place, 1);
     const int vb = load(b.place, 1);
-    const int both = conjunction(conjunction(va, vb), same);
+    const int both = conjunction(conjunction(va, vb), all_of(std::move(same)));
     return node(ir::Op::logical_or, 1, conjunction(logical_not(va), logical_not(vb)), both);
   }
-  return same;
+  return all_of(std::move(same));
 }
 
 Value Lowering::lazy(const ast::Expr& expr) {
@@ -365,10 +367,11 @@ Value Lowering::list(const ast::Expr& expr, const Type* expected) {
     exprs.push_back(expr.operands[i].get());
     const Type* type = nullptr;
     if (expected != nullptr && (expected->has_fields() || expected->kind == Type::Kind::tuple)) {
-      for (std::size_t f = 0; f < expected->fields.size(); ++f) {
-        if (expr.names.empty() ? f == i : expected->fields[f].name == expr.names[i]) {
-          type = expected->fields[f].type;
-        }
+      if (expr.names.empty()) {
+        type = i < expected->fields.size() ? expected->fields[i].type : nullptr;
+      } else if (const auto found = std::ranges::find(expected->fields, expr.names[i], &FieldType::name);
+                 found != expected->fields.end()) {
+        type = found->type;
       }
     } else if (expected != nullptr && expected->kind == Type::Kind::stack) {
       type = expected->element;

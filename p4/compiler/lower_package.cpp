@@ -5,6 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace sidelatch::p4 {
 
@@ -187,9 +192,13 @@ void Lowering::package() {
     return constructor_arguments(*parts[which], std::span(expr.operands).subspan(1), expr.names, expr.at,
                                  parts[which]->name);
   };
+  std::set<const ast::Declaration*> used;
   const auto control = [&](std::size_t which, Stage stage, const std::vector<Value>& places) {
     stage_ = stage;
-    return control_instance(*parts[which], arguments(which), parts[which]->name, &places)->index;
+    // A control that is used again is there under the name that the specification gives an instance in the package.
+    const bool is_first = used.insert(parts[which]).second;
+    const std::string name = is_first ? parts[which]->name : fmt::format("{}.{}", main_->name, kNames[which]);
+    return control_instance(*parts[which], arguments(which), name, &places)->index;
   };
   stage_ = Stage::parser;
   out_.parser = parser_instance(parser, arguments(0), parser.name, &parser_places)->index;

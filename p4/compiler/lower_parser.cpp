@@ -25,6 +25,7 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
   made.name = name;
   const Where outer_where = std::exchange(where_, Where::parser);
   const std::string outer_prefix = std::exchange(prefix_, name);
+  const Object* outer_instance = std::exchange(instance_, object);
   in_scope_of(declaration, [&] {
     bind_constructor(declaration, arguments, declaration.at);
     bind_parameters(*object, declaration.parameters, places);
@@ -53,6 +54,7 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
   });
   where_ = outer_where;
   prefix_ = outer_prefix;
+  instance_ = outer_instance;
   active_.erase(&declaration);
   object->index = static_cast<int>(out_.parsers.size());
   out_.parsers.push_back(std::move(made));

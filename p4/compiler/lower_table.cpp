@@ -51,6 +51,9 @@ Object* Lowering::begin_table(Object::Kind kind, const ast::Declaration& declara
 }
 
 void Lowering::add_table(Object& object, ir::Table made, TableInfo info) {
+  if (!table_names_.insert(info.name).second) {
+    fail(object.declaration->at, "two tables or value sets have the name '" + info.name + "' for the control plane");
+  }
   object.index = static_cast<int>(out_.tables.size());
   if (made.direct_counter >= 0) {
     out_.info.counters[static_cast<std::size_t>(made.direct_counter)].table = object.index;

@@ -32,6 +32,7 @@ void Lowering::check_unused(const ast::Declaration& declaration) {
   }
   ir::Block nothing;
   ir::Block* block = std::exchange(block_, &nothing);
+  table_names_.clear();  // what nothing uses has no names for the control plane
   Scope* scope = std::exchange(scope_, global_);
   const Where where = where_;
   const std::string prefix = prefix_;

@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace sidelatch::p4::ast {
@@ -107,6 +108,11 @@ class DeclarationParser : public ExpressionParser {
   DeclarationPtr alias(DeclarationKind kind) {
     next();
     Annotations ignored = annotations();
+    for (const std::string_view declared : {"struct", "header", "header_union", "enum"}) {
+      if (peek().is_name(declared)) {
+        unsupported(peek().at, fmt::format("a {} that is declared within a typedef", declared));
+      }
+    }
     const TypePtr of = type();
     auto made = make(kind, declared_name("the name of a type"));
     made->type = of;

@@ -373,7 +373,7 @@ class Printer {
     for (const StatementPtr& one : state.body) {
       print(*one);
     }
-    if (!state.cases.empty()) {
+    if (!state.select.empty() || !state.cases.empty()) {
       open("transition select(" + joined(state.select, [](const ExprPtr& one) { return text(*one); }) + ")");
       for (const SelectCase& one : state.cases) {
         line(sets(one.keys) + ": " + one.next + ";");

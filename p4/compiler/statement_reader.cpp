@@ -233,7 +233,7 @@ StatementPtr ExpressionParser::switch_statement() {
       one.label = expression();
     }
     expect(":");
-    if (peek().is("{")) {
+    if (peek().is("{") || peek().is("@")) {
       one.body = block();
     }
     made->cases.push_back(std::move(one));

@@ -314,8 +314,18 @@ ExprPtr ExpressionParser::binary(int level) {
   }
 }
 
-// '(' TYPE ')' EXPRESSION
 bool ExpressionParser::cast_ahead() {
+  const std::size_t at = position_;
+  if (const auto known = casts_.find(at); known != casts_.end()) {
+    return known->second;
+  }
+  const bool result = is_cast();
+  casts_[at] = result;
+  return result;
+}
+
+// '(' TYPE ')' EXPRESSION
+bool ExpressionParser::is_cast() {
   const Token& first = peek(1);
   if (!is_type_name(first) && !first.is(".")) {
     return false;
@@ -455,7 +465,7 @@ ExprPtr ExpressionParser::primary() {
 // NAME<TYPES>( : the types, or nothing read.
 bool ExpressionParser::type_arguments_of_call(std::vector<TypePtr>& arguments) {
   const std::size_t start = position_;
-  if (!take("<")) {
+  if (comparisons_.contains(start) || !take("<")) {
     return false;
   }
   try {
@@ -477,6 +487,7 @@ bool ExpressionParser::type_arguments_of_call(std::vector<TypePtr>& arguments) {
   }
   arguments.clear();
   position_ = start;
+  comparisons_.insert(start);
   return false;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,13 +35,16 @@ class ExpressionParser {
   Token declared_name(std::string_view what);
   [[nodiscard]] std::string source_between(std::size_t begin, std::size_t end) const;
   /// Whether a name is that of a type decides how '(' and '<' are read. The innermost declaration counts.
-  void declare_type(const std::string& name) { names_.back()[name] = true; }
-  void declare_value(const std::string& name) { names_.back()[name] = false; }
+  void declare_type(const std::string& name) { declare(name, true); }
+  void declare_value(const std::string& name) { declare(name, false); }
   /// What is declared until its end is forgotten then.
   class NameScope {
    public:
     explicit NameScope(ExpressionParser& parser) : parser_(parser) { parser_.names_.emplace_back(); }
-    ~NameScope() { parser_.names_.pop_back(); }
+    ~NameScope() {
+      parser_.names_.pop_back();
+      parser_.forget_looks();
+    }
     NameScope(const NameScope&) = delete;
     NameScope& operator=(const NameScope&) = delete;
 
@@ -88,7 +92,17 @@ class ExpressionParser {
   ExprPtr postfix(ExprPtr base);
   ExprPtr braces();
   void skip_brackets(std::string_view opens, std::string_view closes, const Annotation& note);
+  void declare(const std::string& name, bool is_type) {
+    names_.back()[name] = is_type;
+    forget_looks();
+  }
+  // What was seen ahead depends on what the names mean.
+  void forget_looks() {
+    casts_.clear();
+    comparisons_.clear();
+  }
   [[nodiscard]] bool cast_ahead();
+  [[nodiscard]] bool is_cast();
   [[nodiscard]] bool declaration_ahead();
   bool type_arguments_of_call(std::vector<TypePtr>& arguments);
   [[nodiscard]] std::string_view binary_operator() const;
@@ -109,6 +123,10 @@ class ExpressionParser {
   unsigned depth_ = 0;
   unsigned loops_ = 0;                                              // around the statement
   std::vector<std::map<std::string, bool, std::less<>>> names_{1};  // per scope: whether it is a type
+  // By position, as what is looked at ahead is read again, and looks ahead itself: without these each level of nesting
+  // doubles the work.
+  std::map<std::size_t, bool> casts_;  // what cast_ahead() has said
+  std::set<std::size_t> comparisons_;  // where type_arguments_of_call() has found none
 };
 
 }  // namespace sidelatch::p4::ast

@@ -83,6 +83,7 @@ const Type* Types::tuple(const std::vector<const Type*>& elements) {
     for (const Type* element : elements) {
       type->fields.push_back({fmt::format("{}", type->fields.size()), element, {}, nullptr});
       type->slots += element->slots;
+      type->parts += element->parts;
     }
     known = type;
   }
@@ -106,6 +107,18 @@ bool has_bits(const Type* type) {
          (type->kind == Type::Kind::enumeration && type->element != nullptr);
 }
 
+std::string list_of(const std::vector<const Type*>& types) {
+  constexpr std::size_t kLongest = 200;
+  std::string list;
+  for (const Type* type : types) {
+    if (list.size() > kLongest) {
+      return list + ", ...";
+    }
+    list += (list.empty() ? "" : ", ") + text(type);
+  }
+  return list;
+}
+
 std::string text(const Type* type) {
   if (type == nullptr) {
     return "an unknown type";
@@ -118,11 +131,11 @@ std::string text(const Type* type) {
     case Type::Kind::stack:
       return fmt::format("{}[{}]", text(type->element), type->count);
     case Type::Kind::tuple: {
-      std::string list;
+      std::vector<const Type*> elements;
       for (const FieldType& field : type->fields) {
-        list += (list.empty() ? "" : ", ") + text(field.type);
+        elements.push_back(field.type);
       }
-      return "tuple<" + list + ">";
+      return "tuple<" + list_of(elements) + ">";
     }
     default:
       return type->name;

@@ -53,8 +53,9 @@ struct Type {
   std::vector<std::string> members;
   std::vector<U128> values;  // of members
   const ast::Declaration* declaration = nullptr;
-  std::vector<const Type*> arguments;  // of an extern object
+  std::vector<const Type*> arguments;  // of an extern object, or a generic structure
   int slots = 0;
+  int parts = 1;         // itself and the types of its parts: what is within may be many without any slots
   bool is_new = false;   // an enumeration without members that `type` has made of its element
   bool is_wide = false;  // a structure that stands for a bit<N> of more than kWidest bits: its parts, the highest first
 
@@ -105,6 +106,8 @@ class Types {
 
 /// As a program would write it.
 [[nodiscard]] std::string text(const Type* type);
+/// The same of each of them, with commas. A long list is cut: what is within may be many.
+[[nodiscard]] std::string list_of(const std::vector<const Type*>& types);
 
 /// How many bits the part of a varbit has in its slot `part`, from 1 on, if all are in use.
 [[nodiscard]] unsigned part_width(const Type* varbit, int part);

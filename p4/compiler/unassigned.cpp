@@ -15,15 +15,6 @@ using ir::Do;
 // Slots that nothing has been assigned to on any path; none: no path comes here.
 using Unassigned = std::optional<std::set<int>>;
 
-Unassigned joined(const Unassigned& a, const Unassigned& b) {
-  if (!a || !b) {
-    return a ? a : b;
-  }
-  std::set<int> both;
-  std::set_intersection(a->begin(), a->end(), b->begin(), b->end(), std::inserter(both, both.end()));
-  return both;
-}
-
 class Search {
  public:
   Search(const ir::Program& program, const std::vector<VariableSlots>& variables,
@@ -46,12 +37,25 @@ class Search {
   }
 
  private:
-  // Calls have no cycles, but there may be very many ways through them.
-  static constexpr unsigned kMostStatements = 200'000;
+  // Calls have no cycles, but there may be very many ways through them, and branches and returns copy sets.
+  static constexpr std::size_t kMostSteps = 5'000'000;
+
+  void count(const Unassigned& copied) { steps_ += copied ? copied->size() : 0; }
+
+  Unassigned joined(const Unassigned& a, const Unassigned& b) {
+    count(a);
+    count(b);
+    if (!a || !b) {
+      return a ? a : b;
+    }
+    std::set<int> both;
+    std::set_intersection(a->begin(), a->end(), b->begin(), b->end(), std::inserter(both, both.end()));
+    return both;
+  }
 
   void block(const ir::Block& statements, Unassigned& at) {
     for (const ir::Statement& statement : statements) {
-      if (!at || ++statements_ > kMostStatements) {
+      if (!at || ++steps_ > kMostSteps) {
         return;
       }
       visit(statement, at);
@@ -59,10 +63,12 @@ class Search {
   }
 
   void call(int routine, Unassigned& at) {
-    const Unassigned outer = std::exchange(returned_, std::nullopt);
+    Unassigned outer = std::exchange(returned_, std::nullopt);
     block(program_.routines[static_cast<std::size_t>(routine)].body, at);
-    at = joined(at, returned_);
-    returned_ = outer;
+    if (returned_) {
+      at = joined(at, returned_);
+    }
+    returned_ = std::move(outer);
   }
 
   void read(int which, const ir::Statement& by, const std::set<int>& at) {
@@ -107,15 +113,18 @@ class Search {
       case Do::zero:
         write(s.to, s.count, *at);
         if (s.which == 1) {
+          steps_ += static_cast<std::size_t>(s.count);
           for (int slot = s.to.slot; slot < s.to.slot + s.count; ++slot) {
             at->insert(slot);
           }
         }
         return;
       case Do::copy:
+        steps_ += static_cast<std::size_t>(s.count);
         copy(s, *at);
         return;
       case Do::branch: {
+        steps_ += at->size();
         Unassigned no = at;
         block(s.yes, at);
         block(s.no, no);
@@ -174,16 +183,16 @@ class Search {
 
   // What the first time round assigns, the second one does: more change nothing.
   void loop(const ir::Statement& s, Unassigned& at) {
-    const Unassigned outer_stopped = std::exchange(stopped_, std::nullopt);
-    const Unassigned outer_again = std::exchange(again_, std::nullopt);
+    Unassigned outer_stopped = std::exchange(stopped_, std::nullopt);
+    Unassigned outer_again = std::exchange(again_, std::nullopt);
     for (int round = 0; round < 2; ++round) {
       block(s.yes, at);
       at = joined(at, again_);
       block(s.no, at);
     }
     at = stopped_;
-    stopped_ = outer_stopped;
-    again_ = outer_again;
+    stopped_ = std::move(outer_stopped);
+    again_ = std::move(outer_again);
   }
 
   // A structure of which nothing was assigned is one whose copy is not assigned either; the copy is what is read.
@@ -210,6 +219,7 @@ class Search {
     }
     Unassigned after;
     for (const ir::TableAction& action : table.actions) {
+      steps_ += at->size();
       Unassigned one = at;
       if (action.routine >= 0) {
         block(action.before, one);
@@ -232,7 +242,7 @@ class Search {
   Unassigned returned_;
   Unassigned stopped_;  // of the innermost loop
   Unassigned again_;
-  unsigned statements_ = 0;
+  std::size_t steps_ = 0;
 };
 
 }  // namespace

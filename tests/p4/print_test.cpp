@@ -96,6 +96,19 @@ V1Switch(P(), V(), I(), E(), V(), D()) main;
   std::filesystem::remove(file);
 }
 
+// Such a parser ends with NoMatch; without the select it would reject the packet with NoError.
+TEST(Print, KeepsASelectWithoutCases) {
+  std::string text;
+  std::ifstream corpus(in_source_tree("tests/p4/corpus/loops.p4"));
+  for (std::string line; std::getline(corpus, line);) {
+    text += std::regex_replace(line, std::regex("transition accept;"), "transition select(h.test.number) {}") + "\n";
+  }
+  const std::filesystem::path file = written("no_cases", text);
+  expect_same(file);
+  EXPECT_THAT(print_file(file), testing::HasSubstr("transition select(h.test.number)"));
+  std::filesystem::remove(file);
+}
+
 TEST(Print, SaysWhatIsWrongAsTheCompilerDoes) {
   const std::filesystem::path file = written("wrong", "#include <core.p4>\nstruct H { bit<129> x; }\n");
   EXPECT_THROW(static_cast<void>(print_file(file)), CompileError);

@@ -9,12 +9,14 @@
 
 namespace sidelatch::p4 {
 
-// A whole program; `top` goes before the controls, `locals` and `body` into ingress, `state` into the parser.
+// A whole program; `top` goes before the controls, `locals` and `body` into ingress, `egress` into egress, `state` into
+// the parser.
 struct Parts {
   std::string top = {};
   std::string locals = {};
   std::string body = {};
   std::string state = {};
+  std::string egress = {};
   std::string deparse = "b.emit(h.x);";
 };
 
@@ -27,11 +29,11 @@ inline std::string program(const Parts& parts) {
       "parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {{ state start {{ b.extract(h.x); {} "
       "transition accept; }} }}\n"
       "control V(inout H h, inout M m) {{ apply {{}} }}\n"
-      "control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{}} }}\n"
+      "control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{ {} }} }}\n"
       "control I(inout H h, inout M m, inout standard_metadata_t s) {{\n{}\napply {{\n{}\n}} }}\n"
       "control D(packet_out b, in H h) {{ apply {{ {} }} }}\n"
       "V1Switch(P(), V(), I(), E(), V(), D()) main;\n",
-      parts.top, parts.state, parts.locals, parts.body, parts.deparse);
+      parts.top, parts.state, parts.egress, parts.locals, parts.body, parts.deparse);
 }
 
 inline std::string error_of(const std::string& text) {

@@ -15,7 +15,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::vector<std::string> warnings_of(const std::string& body, const std::string& locals = "") {
+std::vector<std::string> warnings_of(const std::string& body, const std::string& locals = "",
+                                     const std::string& top = "") {
   std::vector<std::string> warnings;
   CompileOptions options;
   options.warnings = &warnings;
@@ -27,13 +28,13 @@ std::vector<std::string> warnings_of(const std::string& body, const std::string&
           "bit<8> q; }}\n"
           "parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {{ state start {{ b.extract(h.x); "
           "transition accept; }} }}\n"
-          "control V(inout H h, inout M m) {{ apply {{}} }}\n"
+          "{}control V(inout H h, inout M m) {{ apply {{}} }}\n"
           "control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{}} }}\n"
           "control I(inout H h, inout M m, inout standard_metadata_t s) {{\nregister<bit<8>>(4) r;\n{}\napply "
           "{{\n{}\n}} }}\n"
           "control D(packet_out b, in H h) {{ apply {{ b.emit(h.x); }} }}\n"
           "V1Switch(P(), V(), I(), E(), V(), D()) main;\n",
-          locals, body),
+          top, locals, body),
       "t.p4", options));
   return warnings;
 }
@@ -47,6 +48,14 @@ TEST(Unassigned, IsSaidWithItsPlace) {
   EXPECT_THAT(warnings_of("f(h.x.a);", "action f(out bit<8> v) { h.x.b = v; v = 1; }"), ElementsAre(HasSubstr("'v'")));
   EXPECT_THAT(warnings_of("t.apply();", "bit<8> v; action f() {} table t { key = { v : exact; } actions = { f; } }"),
               ElementsAre(HasSubstr("'v'")));
+}
+
+TEST(Unassigned, IsSaidOnceForAllUsesOfAFunction) {
+  EXPECT_THAT(warnings_of("f(h.x.a); f(h.x.b);", "action f(out bit<8> v) { h.x.b = v; v = 1; }"),
+              ElementsAre(HasSubstr("'v'")));
+  EXPECT_THAT(warnings_of("c.apply(h.x.a); d.apply(h.x.b);", "C() c; C() d;",
+                          "control C(out bit<8> v) { apply { bit<8> w; v = w; } }\n"),
+              ElementsAre(HasSubstr("'w'")));
 }
 
 TEST(Unassigned, LoopsMayNotBeginOrEndWithAValue) {

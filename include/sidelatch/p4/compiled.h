@@ -31,7 +31,7 @@ enum Flow : int { on = 0, leave = 1, reject = 2 };
 /// A parser that goes round without reading anything ends after as many transitions.
 inline constexpr unsigned kMostTransitions = 65'536;
 
-/// A packet whose loops go round more often in one stage is dropped.
+/// A packet whose loops go round, and whose functions and controls are called, more often in one stage is dropped.
 inline constexpr unsigned kMostIterations = 1'000'000;
 
 struct Env {

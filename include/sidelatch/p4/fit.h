@@ -1,6 +1,6 @@
 // Estimates whether a program fits a Tofino. It is an estimate, made without the vendor's compiler: it knows the number
-// of stages, what a stateful ALU takes, the memory of the chip, and that of a stage for one register, not the
-// allocation of containers, crossbars or hash bits.
+// of stages, what a stateful ALU takes, the memory of the chip, and the tables, stateful ALUs and memory for registers
+// of a stage, not the allocation of containers, crossbars or hash bits.
 #pragma once
 
 #include <sidelatch/p4/compile.h>

@@ -143,6 +143,97 @@ TEST(Declarations, AnEarlierV1modelHasFewerFields) {
   EXPECT_EQ(departed->port, 2U);
 }
 
+// A function may be used where it does what is allowed there, and only there.
+TEST(Declarations, AFunctionIsCheckedWhereItIsUsed) {
+  const std::string checks = "error { Mine }\nvoid chk(in bit<8> v) { verify(v == 1, error.Mine); }";
+  EXPECT_EQ(error_of(program({.top = checks, .state = "chk(h.x.a);"})), "accepted");
+  EXPECT_THAT(error_of(program({.top = checks, .body = "chk(h.x.a);", .state = "chk(h.x.a);"})),
+              HasSubstr("verify is for parsers"));
+  const std::string clones = "void cc() { clone(CloneType.I2E, 5); }\ncontrol N() { apply { cc(); } }";
+  EXPECT_THAT(error_of(program({.top = clones, .body = "cc();", .egress = "cc();"})),
+              HasSubstr("clone is for Ingress with CloneType.I2E"));
+  const std::string last = "bit<8> top(in x_t[2] s) { return s.last.a; }";
+  EXPECT_EQ(error_of(program({.top = last, .state = "b.extract(h.xs.next); m.m = top(h.xs);"})), "accepted");
+  EXPECT_THAT(
+      error_of(program({.top = last, .body = "h.x.a = top(h.xs);", .state = "b.extract(h.xs.next); m.m = top(h.xs);"})),
+      HasSubstr("'last' of a stack is defined in parsers only"));
+  const std::string action = "action drop(inout standard_metadata_t s) { mark_to_drop(s); clone(CloneType.I2E, 5); }";
+  EXPECT_THAT(error_of(program({.top = action, .body = "drop(s);", .egress = "drop(s);"})),
+              HasSubstr("clone is for Ingress with CloneType.I2E"));
+}
+
+TEST(Declarations, AListNamesEachFieldOnceAndNoOther) {
+  const std::string top = "struct S { bit<8> a; bit<8> b; }";
+  EXPECT_EQ(error_of(program({.top = top, .body = "S v = {b = 1, a = 2}; S w = {b = 1, ...}; h.x.a = v.a + w.b;"})),
+            "accepted");
+  EXPECT_THAT(error_of(program({.top = top, .body = "S v = {a = 1, zz = 4, ...};"})), HasSubstr("S has no field 'zz'"));
+  EXPECT_THAT(error_of(program({.top = top, .body = "S v = {a = 1, a = 4, ...};"})),
+              HasSubstr("the field 'a' has two values"));
+}
+
+TEST(Declarations, TwoTablesDoNotHaveOneName) {
+  const std::string tables =
+      "@name(\"one\") table t { actions = { NoAction; } } @name(\"one\") table u { actions = { NoAction; } }";
+  EXPECT_THAT(error_of(program({.locals = tables, .body = "t.apply(); u.apply();"})),
+              HasSubstr("two tables or value sets have the name 'I.one' for the control plane"));
+}
+
+// P4-16: a name of the control plane means one thing at most. A value set is filled as a table.
+TEST(Declarations, AValueSetDoesNotHaveTheNameOfATable) {
+  const auto named = [](const char* set, const char* table) {
+    return fmt::format(
+        "#include <core.p4>\n#include <v1model.p4>\nheader x_t {{ bit<8> a; }}\nstruct H {{ x_t x; }}\nstruct M {{}}\n"
+        "parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {{ @name(\"{}\") value_set<bit<8>>(4) "
+        "v; "
+        "state start {{ b.extract(h.x); transition select(h.x.a) {{ v: accept; default: accept; }} }} }}\n"
+        "control V(inout H h, inout M m) {{ apply {{}} }}\n"
+        "control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{}} }}\n"
+        "control I(inout H h, inout M m, inout standard_metadata_t s) {{ @name(\"{}\") table t {{ actions = {{ "
+        "NoAction; "
+        "}} }} apply {{ t.apply(); }} }}\n"
+        "control D(packet_out b, in H h) {{ apply {{ b.emit(h.x); }} }}\nV1Switch(P(), V(), I(), E(), V(), D()) "
+        "main;\n",
+        set, table);
+  };
+  EXPECT_THAT(error_of(named(".x", ".x")), HasSubstr("two tables or value sets have the name 'x'"));
+  EXPECT_EQ(error_of(named("x", "x")), "accepted");
+}
+
+// The specification names an instance in the package by the package's instance and its parameter.
+TEST(Declarations, AControlMayBeUsedTwiceInThePackage) {
+  const std::string text =
+      "#include <core.p4>\n#include <v1model.p4>\nheader x_t { bit<8> a; }\nstruct H { x_t x; }\nstruct M {}\n"
+      "parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) { state start { transition accept; } }\n"
+      "control V(inout H h, inout M m) { table t { actions = { NoAction; } } apply { t.apply(); } }\n"
+      "control I(inout H h, inout M m, inout standard_metadata_t s) { register<bit<8>>(4) r; table t { actions = { "
+      "NoAction; } } apply { t.apply(); r.write(0, 1); } }\n"
+      "control D(packet_out b, in H h) { apply {} }\nV1Switch(P(), V(), I(), I(), V(), D()) main;\n";
+  const auto made = compile(text, "t.p4");
+  std::vector<std::string> names;
+  for (const TableInfo& table : made->info().tables) {
+    names.push_back(table.name);
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre("V.t", "main.ck.t", "I.t", "main.eg.t"));
+  ASSERT_EQ(made->info().registers.size(), 2U);
+  EXPECT_EQ(made->info().registers[0].name, "I.r");
+  EXPECT_EQ(made->info().registers[1].name, "main.eg.r");
+}
+
+// Each instance has its own widths.
+TEST(Declarations, TypesAreInferredForEachInstance) {
+  EXPECT_EQ(
+      error_of(program({.top = "T same<T>(in T x) { return x; }\n"
+                               "control C(inout bit<8> o)(bit<8> N) { apply { bit<(N)> x = 1; o = (bit<8>)same(x); } }",
+                        .locals = "C(8) c1; C(16) c2;",
+                        .body = "c1.apply(h.x.a); c2.apply(h.x.b);"})),
+      "accepted");
+}
+
+TEST(Declarations, AStructureWithinATypedefIsUnsupported) {
+  EXPECT_THAT(error_of(program({.top = "typedef struct S { bit<8> a; } T;"})),
+              HasSubstr("unsupported: a struct that is declared within a typedef"));
+}
+
 }  // namespace declarations
 }  // namespace
 }  // namespace sidelatch::p4

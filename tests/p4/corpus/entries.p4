@@ -42,7 +42,7 @@ control In(inout H h, inout M m, STANDARD) {
       2: { by_priority.apply(); }
       3: { Sub.apply(h); }
       4: { switch (chosen.apply().action_run) { set: { h.k.a = 0x61; } also: default: { h.k.a = 0x62; } } }
-      5: { switch (h.k.a) { 1: { h.k.a = 0x71; } 2: 3: default: { h.k.a = 0x72; } } }
+      5: { switch (h.k.a) { 1: @here { h.k.a = 0x71; } 2: 3: default: { h.k.a = 0x72; } } }
       6: { h.s[h.k.i].x = 9; }
       7: { listed.apply(); }
     }

@@ -63,6 +63,14 @@ U second_of<T, U>(in T first, in U second) {
     return second;
 }
 
+T first_of<T, U>(in pair_t<T, U> pair) {
+    return pair.first;
+}
+
+U second_of_pair<T, U>(in pair_t<pair_t<T, U>, bool> pair) {
+    return pair.first.second;
+}
+
 bit<8> pick(in bit<8> a) {
     return a;
 }
@@ -134,6 +142,9 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             r[15:12] = (4w5 ++ h.test.a)[8 +: 4];
         } else if (h.test.number == 10) {
             h.others.other = { h.test.b };
+        } else if (h.test.number == 11) {
+            pair_t<pair_t<bit<8>, bit<16>>, bool> deep = { { h.test.a, 16w0x1200 }, true };
+            r = second_of_pair(deep) + (bit<16>)first_of(first_of(deep));
         } else if (m.peek.number == number_t.nine) {
             r = (bit<16>)m.peek.half << (m.peek.odd ? 8w8 : 4);
         }

@@ -10,13 +10,68 @@ header test_t {
 
 struct headers_t {
     test_t test;
+    test_t after;
 }
 
-struct metadata_t {}
+struct metadata_t {
+    bit<16> calls;
+}
+
+// Each calls the one before twice: the last one calls the first one 2^35 times.
+#define TWICE(name, other) void name(inout bit<16> calls) { other(calls); other(calls); }
+void f0(inout bit<16> calls) {
+    calls = calls + 1;
+}
+TWICE(f1, f0)
+TWICE(f2, f1)
+TWICE(f3, f2)
+TWICE(f4, f3)
+TWICE(f5, f4)
+TWICE(f6, f5)
+TWICE(f7, f6)
+TWICE(f8, f7)
+TWICE(f9, f8)
+TWICE(f10, f9)
+TWICE(f11, f10)
+TWICE(f12, f11)
+TWICE(f13, f12)
+TWICE(f14, f13)
+TWICE(f15, f14)
+TWICE(f16, f15)
+TWICE(f17, f16)
+TWICE(f18, f17)
+TWICE(f19, f18)
+TWICE(f20, f19)
+TWICE(f21, f20)
+TWICE(f22, f21)
+TWICE(f23, f22)
+TWICE(f24, f23)
+TWICE(f25, f24)
+TWICE(f26, f25)
+TWICE(f27, f26)
+TWICE(f28, f27)
+TWICE(f29, f28)
+TWICE(f30, f29)
+TWICE(f31, f30)
+TWICE(f32, f31)
+TWICE(f33, f32)
+TWICE(f34, f33)
+TWICE(f35, f34)
 
 parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     state start {
         packet.extract(h.test);
+        transition select(h.test.number) {
+            15: many_calls;
+            default: accept;
+        }
+    }
+    state many_calls {
+        f35(m.calls);
+        transition after_them;
+    }
+    state after_them {
+        packet.extract(h.after);
         transition accept;
     }
 }
@@ -41,6 +96,7 @@ bit<16> first_multiple(in bit<16> of, in bit<16> from) {
 
 control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     bit<16> r = 0;
+    register<bit<8>>(1) read_after_calls;
 
     action sum() {
         for (bit<8> i = 1; i <= h.test.input; i = i + 1) {
@@ -123,6 +179,12 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 }
                 r = r + 0x10;
             }
+        } else if (h.test.number == 13) {
+            f35(r);
+        } else if (h.test.number == 14) {
+            f8(r);
+        } else if (h.test.number == 15) {
+            read_after_calls.write(0, h.after.isValid() ? 8w2 : 1);
         }
         h.test.result = r;
     }
