@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace sidelatch::sync {
 
@@ -54,7 +55,7 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
             .place = place};
   AcquisitionUnderWay under_way(hold);
   QueuePair& qp = session.qp();
-  LeaseWatch watch(session);
+  LeaseWatch watch(session, object.latch().address);
   std::uint64_t expected = kFree;
   while (attempts.shows_head()) {
     forget_failed_attempt(session, hold.buffer);
@@ -95,15 +96,20 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
     }
     session.return_word();
     hold.word = 0;
-    hold.inherited = 0;
+    const std::uint64_t revoked = std::exchange(hold.inherited, 0);  // by this attempt
     if (attempts.expired()) {
+      watch.keep(seen, hold.since);
       co_return ExclusiveGuard();
     }
-    if (watch.expired(seen, hold.since)) {
+    // A reader may have counted itself in or out since the word was seen (RwLatch).
+    const bool is_revoked = revoked != 0 && holder_of(seen) == revoked;
+    if (is_revoked || watch.expired(seen, hold.since)) {
       if (takeover == Takeover::refused) {
         throw_holder_lost(object, seen);
       }
-      co_await revoke_holder(session, object, seen);
+      if (!is_revoked) {
+        co_await revoke_holder(session, object, seen);
+      }
       expected = seen;
       hold.inherited = holder_of(seen);
       under_way.begin(expected);
@@ -150,12 +156,14 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
       if (*write_unlatch_ == WriteUnlatch::async) {
         co_await qp.enqueue(under_way.unlatch, write);
         hold.session->posted_unlatch(hold.object.latch(), hold.word);
+        hold.session->posted_write_unlatch(hold.object.latch());
         remember_commit(hold, write, nullptr, /*free_by_write=*/true);
       } else if (hold.session->has_lease()) {
         // The WRITE's completion does not prove that it is placed (rule 2), and a revocation would lose it. The READ
         // behind it proves it (rule 5).
         co_await qp.submit(under_way.unlatch, write, fabric::read(hold.buffer.header(), hold.object.header()));
       } else {
+        hold.session->posted_write_unlatch(hold.object.latch());
         co_await qp.submit(under_way.unlatch, write);
       }
     } else {

@@ -32,16 +32,20 @@ void ReleaseUnderWay::leave() {
     hold_->buffer.drop();
     return;
   }
-  if (!happens || (is_apart && session.has_lease())) {
+  if (!happens) {
     session.owe_unlatch(*hold_, write_, publish_, free_by_write_, unlatch.happened());
     hold_->buffer.drop();  // the session has a copy, and may need a buffer to send it
     return;
   }
-  if (is_apart) {  // nobody could tell later whose latch it is
+  if (is_apart) {
+    session.posted_unlatch_apart(*hold_, unlatch);
     hold_->buffer.drop();
     return;
   }
   session.posted_unlatch(hold_->object.latch(), hold_->word, unlatch.last);
+  if (free_by_write_) {
+    session.posted_write_unlatch(hold_->object.latch());
+  }
   if (session.has_lease() && write_ != nullptr) {
     session.posted_commit(*hold_, *write_, publish_, free_by_write_);
   } else if (session.has_lease()) {

@@ -73,7 +73,7 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
   CountUnderWay under_way(hold);
   QueuePair& qp = session.qp();
-  LeaseWatch watch(session);
+  LeaseWatch watch(session, object.latch().address);
   while (attempts.shows_head()) {
     forget_failed_attempt(session, hold.buffer);
     co_await attempts.pause();
@@ -102,6 +102,7 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
     under_way.posting = {};  // from here on count_out() sees to it
     co_await count_out(hold);
     if (attempts.expired()) {
+      watch.keep(seen, asked);
       co_return ReadGuard();
     }
     if (watch.expired(seen, asked)) {

@@ -165,7 +165,30 @@ Reactor::SleepAwaiter Attempts::pause() noexcept {
   return session_->qp().reactor().retry(loop_, wait);
 }
 
-// The holder had the latch from some moment before this client learned of it until after `asked` at least.
+const Session::Sighting* Session::sighting_of(RemoteAddress latch) const noexcept {
+  const auto found = std::ranges::find(sightings_, latch, &Sighting::latch);
+  return found == sightings_.end() ? nullptr : &*found;
+}
+
+void Session::keep(const Sighting& sighting) {
+  constexpr std::size_t kMost = 16;  // latches that a client finds held again and again
+  std::erase_if(sightings_, [&](const Sighting& other) { return other.latch == sighting.latch; });
+  if (sightings_.size() == kMost) {
+    sightings_.erase(sightings_.begin());
+  }
+  sightings_.push_back(sighting);
+}
+
+namespace {
+
+// A holder that was met in an earlier operation is told from one that has the latch again by its epoch, which repeats
+// after 2^15 acquisitions at least. In the longer of a lease and this time hardly anybody has had so many.
+constexpr Duration kLongestGap = from_ns(1e7);
+
+}  // namespace
+
+// The holder had the latch from some moment before this client learned of it until after `asked` at least. While
+// another latch is held (Session::Brief) what earlier operations have seen does not count: nobody is taken over then.
 bool LeaseWatch::expired(std::uint64_t word, Time asked) noexcept {
   const Duration length = session_->options().lease.length;
   if (length == Duration::zero() || !is_exclusive(word) || owner_of(word) == 0) {
@@ -173,11 +196,27 @@ bool LeaseWatch::expired(std::uint64_t word, Time asked) noexcept {
   }
   const std::uint64_t holder = holder_of(word);
   if (holder != holder_) {
+    const Session::Sighting* const earlier =
+        holder_ == 0 && !session_->brief_until_ ? session_->sighting_of(latch_) : nullptr;
     holder_ = holder;
-    since_ = session_->lease_clock();
-    return false;
+    if (earlier == nullptr || earlier->holder != holder || asked - earlier->last > std::max(length, kLongestGap)) {
+      since_ = session_->lease_clock();
+      return false;
+    }
+    since_ = earlier->since;
   }
   return asked - since_ >= length;
+}
+
+// A world that explores does not explore how long a wait takes, so there its states stay as they are.
+void LeaseWatch::keep(std::uint64_t word, Time asked) {
+  if (session_->qp().reactor().explores() || session_->brief_until_) {
+    return;
+  }
+  static_cast<void>(expired(word, asked));
+  if (holder_ != 0 && holder_of(word) == holder_) {
+    session_->keep({latch_, holder_, since_, asked});
+  }
 }
 
 Session::Brief::Brief(Session& session) noexcept : session_(&session), outer_(session.brief_until_) {

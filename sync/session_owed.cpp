@@ -41,6 +41,9 @@ std::uint64_t number_of(const OwedLatch::Asked& asked) { return asked.number != 
 
 bool is_commit(const OwedLatch& owed) { return !owed.writes.empty() || owed.version.length != 0; }
 
+// Whether the queue pair of the latches gives it back alone.
+bool needs_only_latches(const OwedLatch& owed) { return owed.by == UnlatchBy::swap_apart && !is_commit(owed); }
+
 // Whether the number that the hold had added to the latch may still be in it.
 bool may_be_held(std::uint64_t word, const OwedLatch& owed) {
   if (owed.word == kOneReader) {
@@ -59,14 +62,31 @@ Task<RingBuffer> Session::wait_for_buffer() {
                                  "SessionOptions::buffers",
                                  ring_.count()));
   }
-  if (!owed_.empty() && qp_->state() == QueuePair::State::ready) {
+  if (errors_seen_ != kOwes && !switch_is_busy()) {
+    return ring_.acquire();
+  }
+  notice_unlatches_apart();
+  // No operation may begin on a queue pair that has failed: latches apart from their objects would be taken, and could
+  // not be given back. But those that are owed are free for the others as soon as their own queue pair allows it.
+  const bool failed = qp_->state() == QueuePair::State::error;
+  if (failed && (owed_.empty() || !std::ranges::all_of(owed_, needs_only_latches))) {
+    throw FabricError(*qp_->error());
+  }
+  if (!owed_.empty() || switch_is_busy()) {
     return settle_and_acquire();
   }
+  errors_seen_ = unlatches_apart_.empty() ? failures_ : kOwes;
   return ring_.acquire();
 }
 
 Task<RingBuffer> Session::settle_and_acquire() {
   co_await settle();
+  if (qp_->state() == QueuePair::State::error) {
+    throw FabricError(*qp_->error());
+  }
+  if (switch_is_busy()) {
+    co_await qp_->drain();
+  }
   RingBuffer buffer = co_await ring_.acquire();
   co_return buffer;
 }
@@ -81,7 +101,7 @@ void Session::notice_failure() {
   failures_ = qp_->failures();
   // What a lost connection has held at a switch that keeps versions, the switch's control plane gives back.
   std::erase_if(owed_, [](const OwedLatch& owed) { return owed.by == UnlatchBy::count_back; });
-  errors_seen_ = owed_.empty() ? failures_ : kOwes;
+  errors_seen_ = kOwes;  // until the queue pair is found ready, and nothing is owed
   unlatches_.prune(completed_seen_);
   for (; !unlatches_.empty(); unlatches_.pop()) {
     const Unlatches::Entry& entry = unlatches_.front();
@@ -100,9 +120,15 @@ void Session::notice_failure() {
   }
 }
 
+// A failure that nobody has noticed yet is noticed first: the asynchronous commits that it may have lost are older than
+// what is owed now. What was latched at a switch that keeps versions, the switch has given back then.
 void Session::owe(OwedLatch&& owed) {
-  owed_.push_back(std::move(owed));
-  errors_seen_ = kOwes;
+  const bool is_over = owed.by == UnlatchBy::count_back && failures_ != qp_->failures();
+  notice_failure();
+  if (!is_over) {
+    owed_.push_back(std::move(owed));
+    errors_seen_ = kOwes;
+  }
 }
 
 // Not after a failure: everything counts as completed then.
@@ -192,20 +218,43 @@ QueuePair& Session::pair_of(const OwedLatch& owed) const noexcept {
   return owed.by == UnlatchBy::swap_apart ? *options_.latches.queue_pair : *qp_;
 }
 
+void Session::posted_unlatch_apart(const Hold& hold, const Posting& unlatch) {
+  OwedLatch owed{.latch = latch_of(hold), .word = hold.word, .inherited = hold.inherited, .by = hold.unlatch_by};
+  owed.asked.posting = unlatch;
+  unlatches_apart_.push_back(std::move(owed));
+  errors_seen_ = kOwes;
+}
+
+// An unlatch that a lost connection may have taken with it is owed.
+void Session::notice_unlatches_apart() {
+  std::erase_if(unlatches_apart_, [&](OwedLatch& owed) {
+    const QueuePair& latches = pair_of(owed);
+    if (latches.carries(owed.asked.posting)) {
+      return owed.asked.posting.last <= latches.completed_so_far();
+    }
+    owed.asked = {};
+    owed.certain = false;
+    owe(std::move(owed));
+    return true;
+  });
+}
+
 void Session::release_dropped(Hold& hold, bool held, const Posting& asked) noexcept {
   if (hold.unlatch_by == UnlatchBy::swap_apart) {
-    owe_unlatch(hold, nullptr, nullptr, false, /*posted=*/!held);
-    QueuePair& latches = pair_of(owed_.back());
+    notice_failure();
+    QueuePair& latches = *options_.latches.queue_pair;
     try {
-      const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed_.back())};
-      if (latches.state() == QueuePair::State::ready && latches.post(unlatch)) {
-        owed_.back().certain = false;
-        if (!has_lease()) {  // nobody could tell later whose latch it is
-          owed_.pop_back();
-        }
+      const std::array<WorkRequest, 1> unlatch = {
+          unlatch_of({.latch = latch_of(hold), .word = hold.word, .inherited = hold.inherited, .by = hold.unlatch_by})};
+      // What the operation has written before must be there first (see take_next_owed()).
+      if (std::ranges::none_of(owed_, is_commit) && latches.state() == QueuePair::State::ready &&
+          latches.post(unlatch)) {
+        posted_unlatch_apart(hold, {latches.posted_so_far(), latches.posted_so_far()});
+        return;
       }
     } catch (const FabricError&) {  // the queue pair fails: the latch is given back later
     }
+    owe_unlatch(hold, nullptr, nullptr, false, /*posted=*/!held);
     return;
   }
   if (hold.unlatch_by == UnlatchBy::count_back) {
@@ -215,7 +264,8 @@ void Session::release_dropped(Hold& hold, bool held, const Posting& asked) noexc
     }
     return;
   }
-  // What the operation has written before must be there first (see next_owed_is_last()).
+  notice_failure();
+  // What the operation has written before must be there first (see take_next_owed()).
   const bool by_one_request = hold.queue == nullptr || is_turn(hold.word);
   if (by_one_request && std::ranges::none_of(owed_, is_commit) && qp_->state() == QueuePair::State::ready) {
     try {
@@ -258,12 +308,16 @@ class Session::OwedUnderWay {
     if (owed.by == UnlatchBy::count_back && unlatch.happened()) {
       return;  // it happens, or the switch's control plane gives it back
     }
-    if (owed.by == UnlatchBy::swap_apart && happens && !session_->has_lease()) {
-      return;  // nobody could tell later whose latch it is
+    if (owed.by == UnlatchBy::swap_apart && happens) {  // what was written is placed
+      owed.writes.clear();
+      owed.asked.posting = unlatch;
+      session_->unlatches_apart_.push_back(std::move(owed));
+      session_->errors_seen_ = kOwes;
+      return;
     }
     if (owed.by != UnlatchBy::subtraction || !happens) {
       owed.certain = owed.certain && !unlatch.happened();
-      session_->owe(std::move(owed));
+      session_->owe_again(std::move(owed));
       return;
     }
     session_->posted_unlatch(owed.latch, owed.word, unlatch.last);
@@ -286,86 +340,83 @@ class Session::OwedUnderWay {
 // Commits come first, in their order: an operation may have latched two objects, and others who find the second one
 // free expect to see what it has written to the first. Then the latest latch: a place in a queue may have to wait for
 // somebody who waits for a latch that the operation has had before.
-void Session::next_owed_is_last() {
-  const auto next = std::ranges::find_if(owed_, is_commit);
-  if (next != owed_.end()) {
-    std::rotate(next, next + 1, owed_.end());
+OwedLatch Session::take_next_owed() {
+  auto next = std::ranges::find_if(owed_, is_commit);
+  if (next == owed_.end()) {
+    --next;
+  }
+  OwedLatch taken = std::move(*next);
+  owed_.erase(next);
+  return taken;
+}
+
+// What take_next_owed() has taken comes next again.
+void Session::owe_again(OwedLatch&& owed) {
+  const bool is_next = is_commit(owed);
+  owe(std::move(owed));
+  if (is_next) {
+    std::ranges::rotate(owed_, owed_.end() - 1);
   }
 }
 
 Task<void> Session::settle() {
   notice_failure();
+  notice_unlatches_apart();
   while (!owed_.empty()) {
-    next_owed_is_last();
-    if (owed_.back().queue != nullptr) {
-      co_await settle_place();
-      continue;
+    OwedUnderWay next(*this, take_next_owed());
+    const Fate fate = co_await fate_of(next.owed);
+    if (fate == Fate::held) {
+      co_await give_back(next.owed, next.unlatch);
+    } else if (fate == Fate::unknown) {
+      in_doubt_.push_back(next.owed);
     }
-    if (is_turn(owed_.back().word)) {  // an asynchronous unlatch of a ticket that nobody has noted
-      OwedUnderWay last(*this, std::move(owed_.back()));
-      owed_.pop_back();
-      const std::uint64_t word = co_await qp_->fetch_add(last.owed.latch, 0);
-      if (!is_served(word)) {
-        in_doubt_.push_back(last.owed);
-      }
-      last.is_over();
-      continue;
-    }
-    if (!owed_.back().certain && owed_.back().asked.posting.happened()) {
-      OwedUnderWay last(*this, std::move(owed_.back()));
-      owed_.pop_back();
-      const std::uint64_t expected = last.owed.asked.expected;
-      const bool is_count = last.owed.word == kOneReader;  // which always happens
-      const bool happens = pair_of(last.owed).carries(last.owed.asked.posting);
-      const std::optional<std::uint64_t> found = co_await outcome_of(last.owed);
-      if (found && *found != expected && !is_count) {
-        last.is_over();  // it has not latched
-      }
-      if (!found && last.owed.by == UnlatchBy::count_back) {
-        in_doubt_.push_back(last.owed);  // others count the same versions
-        last.is_over();
-      }
-      last.owed.certain = is_count ? happens : found.has_value();
-      continue;  // unless it is over, the session owes it again, and knows more
-    }
-    if (!owed_.back().certain) {
-      const OwedLatch& owed = owed_.back();
-      // Requests of the connection that failed no longer happen, so what the word says now stays true.
-      // A FETCH-ADD of 0 would store what it found over another client's unlatch by WRITE (exclusive_latch.h).
-      const bool is_apart = owed.by == UnlatchBy::swap_apart;
-      const bool is_count = owed.by == UnlatchBy::count_back;
-      const WorkRequest look = is_count ? fetch_add(owed.latch, 0) : compare_swap(owed.latch, kFree, kFree);
-      const auto found = co_await pair_of(owed).submit(look);
-      const std::uint64_t word = is_apart ? expanded_word(found[0]) : found[0];
-      if (!may_be_held(word, owed_.back())) {
-        owed_.pop_back();  // it was unlatched, or never latched
-        continue;
-      }
-      if (owed_.back().word == kOneReader || owner_of(owed_.back().word) == 0) {
-        in_doubt_.push_back(std::move(owed_.back()));  // it may be another client's
-        owed_.pop_back();
-        continue;
-      }
-      owed_.back().certain = true;
-    }
-    OwedUnderWay last(*this, std::move(owed_.back()));
-    owed_.pop_back();
-    co_await give_back(last.owed, last.unlatch);
-    last.is_over();
+    next.is_over();
   }
-  errors_seen_ = failures_;
+  if (errors_seen_ == kOwes && unlatches_apart_.empty() && qp_->state() == QueuePair::State::ready) {
+    errors_seen_ = failures_;
+  }
 }
 
-Task<void> Session::settle_place() {
-  OwedUnderWay last(*this, std::move(owed_.back()));
-  owed_.pop_back();
-  const Scheme::Turn turn = co_await last.owed.queue->pass_on(*this, last.owed);
-  if (turn == Scheme::Turn::held) {
-    co_await give_back(last.owed, last.unlatch);
-  } else if (turn == Scheme::Turn::unknown) {
-    in_doubt_.push_back(last.owed);
+// Finds out whether the session holds the latch, and notes in `owed` what it learns.
+Task<Session::Fate> Session::fate_of(OwedLatch& owed) {
+  if (owed.queue != nullptr) {
+    const Scheme::Turn turn = co_await owed.queue->pass_on(*this, owed);
+    if (turn == Scheme::Turn::held) {
+      co_return Fate::held;
+    }
+    co_return turn == Scheme::Turn::unknown ? Fate::unknown : Fate::over;
   }
-  last.is_over();
+  if (is_turn(owed.word)) {  // an asynchronous unlatch of a ticket that nobody has noted
+    const std::uint64_t word = co_await qp_->fetch_add(owed.latch, 0);
+    co_return is_served(word) ? Fate::over : Fate::unknown;
+  }
+  if (!owed.certain && owed.asked.posting.happened()) {
+    const std::uint64_t expected = owed.asked.expected;
+    const bool is_count = owed.word == kOneReader;  // which always happens
+    const bool happens = pair_of(owed).carries(owed.asked.posting);
+    const std::optional<std::uint64_t> found = co_await outcome_of(owed);
+    if (found && *found != expected && !is_count) {
+      co_return Fate::over;  // it has not latched
+    }
+    owed.certain = is_count ? happens : found.has_value();
+  }
+  if (!owed.certain && owed.by == UnlatchBy::count_back) {
+    co_return Fate::unknown;  // others count the same versions
+  }
+  if (!owed.certain) {
+    // Requests of the connection that failed no longer happen, so what the word says now stays true.
+    // A FETCH-ADD of 0 would store what it found over another client's unlatch by WRITE (exclusive_latch.h).
+    const auto found = co_await pair_of(owed).submit(compare_swap(owed.latch, kFree, kFree));
+    const std::uint64_t word = owed.by == UnlatchBy::swap_apart ? expanded_word(found[0]) : found[0];
+    if (!may_be_held(word, owed)) {
+      co_return Fate::over;  // it was unlatched, or never latched
+    }
+    if (owed.word == kOneReader || owner_of(owed.word) == 0) {
+      co_return Fate::unknown;  // it may be another client's
+    }
+    owed.certain = true;
+  }
+  co_return Fate::held;
 }
 
 Task<void> Session::write_again(const OwedLatch& owed) {
@@ -377,8 +428,9 @@ Task<void> Session::write_again(const OwedLatch& owed) {
     const LocalSpan from = buffer.span().subspan(0, write.bytes.size());
     std::memcpy(from.data, write.bytes.data(), write.bytes.size());
     co_await qp_->write(from, write.to);
-    if (owed.by == UnlatchBy::swap_apart) {
-      co_await qp_->read(from.subspan(0, 8), write.to.subspan(0, 8));  // the unlatch does not wait for the placement
+    if (owed.by == UnlatchBy::swap_apart || owed.free_by_write) {
+      // The unlatch does not wait for the placement; or there is none, and a revocation could lose what has completed.
+      co_await qp_->read(from.subspan(0, 8), write.to.subspan(0, 8));
     }
   }
 }
@@ -399,11 +451,32 @@ Task<void> Session::give_back(OwedLatch& owed, Posting& unlatch) {
   }
 }
 
+// A WRITE's completion does not prove that it is placed (rule 2), and if the memory node ends the queue pair, it would
+// be lost (rule 10). An atomic behind it proves it (rule 5). This one changes nothing, and needs no buffer.
+WorkRequest Session::proof_of_placement() const {
+  return compare_swap({unplaced_latch_, 8, unplaced_rkey_}, kFree, kFree);
+}
+
+// At the session's end: whether the proof was posted.
+bool Session::prove_placement_at_end() {
+  try {
+    const std::array<WorkRequest, 1> proof = {proof_of_placement()};
+    return qp_->reactor().wait_until_idle(*qp_, options_.linger) && qp_->post(proof);
+  } catch (const FabricError&) {
+    return false;
+  }
+}
+
 Task<void> Session::close() {
   co_await settle();
+  if (!is_placed()) {
+    co_await qp_->submit(proof_of_placement());
+    unplaced_latch_ = {};
+  }
   co_await qp_->drain();
   if (options_.latches.queue_pair != nullptr) {
     co_await options_.latches.queue_pair->drain();
+    notice_unlatches_apart();
   }
   unlatches_.prune(qp_->completed_so_far());
   if (!in_doubt_.empty()) {
@@ -416,7 +489,7 @@ Task<void> Session::close() {
 }
 
 Session::~Session() {
-  if (!unlatches_.empty() || !owed_.empty() || !in_doubt_.empty()) {
+  if (!unlatches_.empty() || !unlatches_apart_.empty() || !owed_.empty() || !in_doubt_.empty() || !is_placed()) {
     finish();
   }
 }
@@ -448,38 +521,48 @@ void Session::finish() {
     return;
   }
   notice_failure();
-  bool idle = false;
-  std::size_t posted = 0;  // unlatches that nobody knows to have happened before the queue pair is idle
+  notice_unlatches_apart();
+  std::vector<QueuePair*> pairs = {qp_};
+  const bool are_apart =
+      std::ranges::any_of(owed_, [](const OwedLatch& owed) { return owed.by == UnlatchBy::swap_apart; });
+  if (are_apart || !unlatches_apart_.empty()) {
+    pairs.push_back(options_.latches.queue_pair);
+  }
+  std::erase_if(pairs, [](const QueuePair* pair) { return pair->state() == QueuePair::State::error; });
   if (std::ranges::any_of(owed_, [](const OwedLatch& owed) { return owed.asked.posting.happened(); })) {
     see_outcomes();
   }
-  if (qp_->state() == QueuePair::State::ready) {
-    posted = std::erase_if(owed_, [&](const OwedLatch& owed) {
-      if (!owed.certain || !owed.writes.empty() || owed.queue != nullptr) {
+  // Unlatches that nobody knows to have happened before their queue pairs are idle.
+  const std::size_t posted = std::erase_if(owed_, [&](const OwedLatch& owed) {
+    QueuePair& pair = pair_of(owed);
+    if (!owed.certain || !owed.writes.empty() || owed.queue != nullptr || pair.state() != QueuePair::State::ready) {
+      return false;
+    }
+    try {
+      if (owed.by == UnlatchBy::count_back && !reactor.wait_until_idle(pair, options_.linger)) {
         return false;
       }
-      try {
-        if (owed.by == UnlatchBy::count_back && !reactor.wait_until_idle(*qp_, options_.linger)) {
-          return false;
-        }
-        const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed)};
-        return pair_of(owed).state() == QueuePair::State::ready && pair_of(owed).post(unlatch);
-      } catch (const FabricError&) {
-        return false;
-      }
-    });
-    idle = reactor.wait_until_idle(*qp_, options_.linger);
-    if (QueuePair* const latches = options_.latches.queue_pair; latches != nullptr) {
-      idle = reactor.wait_until_idle(*latches, options_.linger) && idle;
+      const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed)};
+      return pair.state() == QueuePair::State::ready && pair.post(unlatch);
+    } catch (const FabricError&) {
+      return false;
     }
-    if (failures_ == qp_->failures()) {
-      unlatches_.prune(qp_->completed_so_far());
-    }
+  });
+  bool idle = is_placed() || qp_->state() == QueuePair::State::error || prove_placement_at_end();
+  for (QueuePair* const pair : pairs) {
+    idle = reactor.wait_until_idle(*pair, options_.linger) && idle;
   }
+  if (failures_ == qp_->failures()) {
+    unlatches_.prune(qp_->completed_so_far());
+  }
+  notice_unlatches_apart();
   const auto unknown =
       static_cast<std::uint64_t>(std::ranges::count_if(owed_, [](const OwedLatch& owed) { return !owed.certain; }));
-  const LostWork lost{.unlatches = unknown + (idle ? 0 : unlatches_.size() + posted),
-                      .latches = owed_.size() - unknown + in_doubt_.size()};
+  LostWork lost{.unlatches = unknown + unlatches_apart_.size() + (idle ? 0 : unlatches_.size() + posted),
+                .latches = owed_.size() - unknown + in_doubt_.size()};
+  if (!idle && !is_placed() && lost.nothing()) {
+    lost.unlatches = 1;  // which has completed, and may not be placed
+  }
   if (!lost.nothing()) {
     options_.lost_work(lost);
   }

@@ -296,7 +296,7 @@ TEST(LeaseWatch, CountsFromTheFirstSightToTheLastPost) {
   Store store(latch);
   SessionOptions options{.owner = 1, .lease = Lease{from_ns(20'000), from_ns(2'000)}};
   Session& session = store.add_session(options);
-  LeaseWatch watch(session);
+  LeaseWatch watch(session, store.objects.at(0).latch().address);
   const std::uint64_t word = exclusive_word(7, 3);
   store.world.reactor().run_for(from_ns(5'000));
   EXPECT_FALSE(watch.expired(word, session.now()));
@@ -306,6 +306,46 @@ TEST(LeaseWatch, CountsFromTheFirstSightToTheLastPost) {
   EXPECT_FALSE(watch.expired(word, first + from_ns(19'000)));
   EXPECT_TRUE(watch.expired(word, first + from_ns(20'000)));
   EXPECT_FALSE(watch.expired(exclusive_word(7, 4), session.now())) << "it has unlatched in between";
+}
+
+// The first operation has met the holder `before` and was ended by its deadline; the next one meets it at `later`.
+bool next_operation_finds_it_dead(Duration later, std::uint64_t before, std::uint64_t now, std::uint64_t object) {
+  const ExclusiveLatch latch;
+  Store store(latch);
+  SessionOptions options{.owner = 1, .lease = Lease{from_ns(20'000), from_ns(2'000)}};
+  Session& session = store.add_session(options);
+  store.world.reactor().run_for(from_ns(5'000));
+  LeaseWatch(session, store.objects.at(0).latch().address).keep(before, session.now());
+  store.world.reactor().run_for(later);
+  return LeaseWatch(session, store.objects.at(object).latch().address).expired(now, session.now());
+}
+
+TEST(LeaseWatch, GoesOnInTheNextOperationOnThatLatch) {
+  const std::uint64_t word = exclusive_word(7, 3);
+  EXPECT_FALSE(next_operation_finds_it_dead(from_ns(19'000), word, word, 0));
+  EXPECT_TRUE(next_operation_finds_it_dead(from_ns(20'000), word, word, 0));
+  EXPECT_FALSE(next_operation_finds_it_dead(from_ns(20'000), word, word, 1)) << "another latch";
+  EXPECT_FALSE(next_operation_finds_it_dead(from_ns(20'000), word, exclusive_word(7, 4), 0)) << "it was free meanwhile";
+  EXPECT_FALSE(next_operation_finds_it_dead(from_ns(2e7), word, word, 0)) << "its epoch may have come round";
+}
+
+TEST(LeaseWatch, RemembersAFewLatchesOnly) {
+  const ExclusiveLatch latch;
+  Store store(latch, 200, 64);
+  SessionOptions options{.owner = 1, .lease = Lease{from_ns(20'000), from_ns(2'000)}};
+  Session& session = store.add_session(options);
+  const std::uint64_t word = exclusive_word(7, 3);
+  for (std::uint64_t i = 0; i < 64; ++i) {
+    LeaseWatch(session, store.objects.at(i).latch().address).keep(word, session.now());
+  }
+  store.world.reactor().run_for(from_ns(20'000));
+  std::uint64_t remembered = 0;
+  for (std::uint64_t i = 0; i < 64; ++i) {
+    LeaseWatch watch(session, store.objects.at(i).latch().address);
+    remembered += watch.expired(word, session.now()) ? 1U : 0U;
+  }
+  EXPECT_GE(remembered, 2U);
+  EXPECT_LE(remembered, 16U);
 }
 
 }  // namespace

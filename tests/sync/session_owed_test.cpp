@@ -1,4 +1,5 @@
 // What a session gives back: latches inherited from the dead, requests whose acknowledgement was lost, tasks that end.
+#include "behaviour.h"
 #include "store.h"
 #include "tests/message_of.h"
 #include "victim.h"
@@ -379,6 +380,146 @@ TEST(OwedLatches, ACommitComesBackBeforeTheLatchThatWasHeldBesideIt) {
     commits += owes_both && before ? 1 : 0;
   }
   EXPECT_GT(commits, 3);
+}
+
+Task<void> change_both(const Scheme& scheme, Session& session, Object first, Object second, bool& first_returned,
+                       bool& failed) {
+  try {
+    ExclusiveGuard one = co_await scheme.latch(session, first);
+    ExclusiveGuard two = co_await scheme.latch(session, second);
+    fill(one.payload(), 9);
+    fill(two.payload(), 9);
+    co_await one.commit();
+    first_returned = true;
+    co_await session.qp().reactor().sleep(from_ns(300));  // the connection may be lost before the second is posted
+    co_await two.commit();
+    co_await session.qp().drain();
+  } catch (const FabricError&) {
+    failed = true;
+  }
+}
+
+// Two objects are committed one after the other, and the connection is lost at `moment`, and again while the session
+// sends the commits again, if `again` is set.
+class TwoCommits {
+ public:
+  TwoCommits(const Scheme& scheme, Duration moment, std::optional<Duration> again) : store_(scheme) {
+    store_.world.reactor().spawn(
+        change_both(scheme, session_, store_.objects.at(0), store_.objects.at(1), first_returned_, failed_));
+    store_.world.reactor().run_for(moment);
+    (void)store_.world.lose_connection(session_.qp());
+    store_.world.reactor().run();
+    if (again && is_of_interest()) {
+      store_.world.reactor().spawn(bring_back_despite_errors(session_, failed_again_));
+      store_.world.reactor().run_for(*again);
+      (void)store_.world.lose_connection(session_.qp());
+      store_.world.reactor().run();
+      store_.world.reactor().run_for(from_ns(1e5));
+    }
+  }
+  [[nodiscard]] bool is_of_interest() const { return first_returned_ && failed_; }
+  [[nodiscard]] bool failed_again() const { return failed_again_; }
+  /// Brings the connection back, and says whether somebody could have seen the second update without the first.
+  bool shows_the_second_alone() {
+    const auto is_there = [&](std::uint64_t object) {
+      const auto payload = store_.memory.bytes().subspan(store_.layout.payload(object), 200);
+      return first_word(payload) == 9 && uniform(payload) && store_.latch_word(object) == kFree;
+    };
+    bool still_failed = false;
+    store_.world.reactor().spawn(bring_back_despite_errors(session_, still_failed));
+    bool alone = false;
+    for (int i = 0; i < 10'000 && !(is_there(0) && is_there(1)); ++i) {
+      store_.world.reactor().run_for(from_ns(20));
+      alone = alone || (is_there(1) && !is_there(0));
+    }
+    store_.world.reactor().run();
+    EXPECT_FALSE(still_failed);
+    EXPECT_TRUE(is_there(0) && is_there(1));
+    return alone;
+  }
+
+ private:
+  Store store_;
+  Session& session_ =
+      store_.add_session({.owner = 2, .lease = Lease{from_ns(1e8), from_ns(1e6)}, .lost_work = ignore_lost_work});
+  bool first_returned_ = false;
+  bool failed_ = false;
+  bool failed_again_ = false;
+};
+
+// The first commit is asynchronous and has returned, and the second one fails: the first one is older.
+TEST(OwedLatches, CommitsComeBackInTheirOrder) {
+  const ExclusiveLatch exclusive(LatchLevel::async);
+  const RwLatch shared(LatchLevel::async);
+  for (const Scheme* scheme : {static_cast<const Scheme*>(&exclusive), static_cast<const Scheme*>(&shared)}) {
+    int cases = 0;
+    for (double moment = 2'000; moment < 12'000; moment += 20) {
+      TwoCommits scene(*scheme, from_ns(moment), std::nullopt);
+      if (scene.is_of_interest()) {
+        ++cases;
+        ASSERT_FALSE(scene.shows_the_second_alone()) << scheme->name() << ' ' << moment;
+      }
+    }
+    EXPECT_GT(cases, 10) << scheme->name();
+  }
+}
+
+TEST(OwedLatches, CommitsKeepTheirOrderIfTheConnectionIsLostOnceMore) {
+  const ExclusiveLatch latch(LatchLevel::async);
+  int cases = 0;
+  for (double moment = 2'000; moment < 12'000; moment += 100) {
+    for (double again = 1'000; again < 30'000; again += 500) {
+      TwoCommits scene(latch, from_ns(moment), from_ns(again));
+      if (scene.is_of_interest() && scene.failed_again()) {
+        ++cases;
+        ASSERT_FALSE(scene.shows_the_second_alone()) << moment << ' ' << again;
+      }
+    }
+  }
+  EXPECT_GT(cases, 10);
+}
+
+// A WRITE completes before it is placed, and is lost if the memory node ends the queue pair in between. What was
+// reported as done must survive that once the session has ended.
+class WriteUnlatchIsPlaced : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(End, WriteUnlatchIsPlaced, ::testing::Values(false, true),
+                         [](const auto& one) { return one.param ? "Closed" : "Destroyed"; });
+
+TEST_P(WriteUnlatchIsPlaced, WhenItsSessionHasEnded) {
+  const ExclusiveLatch awaited(Acquire::speculative, WriteUnlatch::awaited);
+  const ExclusiveLatch async(Acquire::speculative, WriteUnlatch::async);
+  const Crc64 crc(WriteUnlatch::awaited);
+  for (const Scheme* scheme :
+       {static_cast<const Scheme*>(&awaited), static_cast<const Scheme*>(&async), static_cast<const Scheme*>(&crc)}) {
+    for (const bool leased : {false, true}) {
+      for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        const sim::Profile profile = adversarial_profile();
+        Store store(*scheme, 200, 1, scheme->default_layout(),
+                    {.profile = profile, .rules = model::rules_of(model::Preset::observed), .seed = seed});
+        static bool lost = false;
+        lost = false;
+        SessionOptions options{.lost_work = [](const LostWork& /*work*/) { lost = true; }};
+        if (leased) {
+          options.owner = 3;
+          options.lease = Lease{from_ns(1e8), from_ns(1e6)};
+        }
+        Session& session = store.add_session(options, profile);
+        bool failed = false;
+        store.run(change_without_wait(*scheme, session, store.objects.at(0), failed));
+        if (GetParam()) {
+          store.run(close_session(session));
+        } else {
+          store.sessions.clear();
+        }
+        store.storage.revoke(*store.queue_pairs.at(0));
+        store.world.reactor().run_for(from_ns(1e5));
+        const auto payload = store.memory.bytes().subspan(store.layout.payload(0), 200);
+        ASSERT_TRUE(first_word(payload) == 5 && uniform(payload)) << scheme->name() << ' ' << leased << ' ' << seed;
+        ASSERT_EQ(store.latch_word(0), kFree) << scheme->name() << ' ' << leased << ' ' << seed;
+        ASSERT_FALSE(failed || lost);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -37,6 +37,12 @@ std::shared_ptr<const p4::Program> program_of(Words words) {
 struct Rig {
   explicit Rig(Words the_words)
       : words(store.world, store.storage, store.memory.remote(), kGranule, program_of(the_words)) {}
+  Rig(const Rig&) = delete;
+  Rig& operator=(const Rig&) = delete;
+  ~Rig() {
+    store.world.reactor().destroy_spawned();
+    store.sessions.clear();  // before the queue pairs to their latches
+  }
   Session& add_session(SessionOptions options = {}) {
     return store.add_session(options, store.world.options().profile, [this](Node& node, SessionOptions wanted) {
       pairs.push_back(words.connect(node));
@@ -195,6 +201,180 @@ TEST_P(SwitchLatchForms, AConnectionThatIsLostInACommitIsMadeGoodAfterwards) {
     EXPECT_EQ(rig.word(0), 0U) << at;
     EXPECT_TRUE(rig.store.run(put(rig.scheme, session, rig.store.objects.at(0), pattern(200, 9)))) << at;
   }
+}
+
+Task<void> try_to_latch(const SwitchLatch& scheme, Session& session, Object object, std::string& outcome) {
+  try {
+    ExclusiveGuard guard = co_await scheme.latch(session, object);
+    co_await guard.abort();
+    outcome = "latched";
+  } catch (const FabricError&) {
+    outcome = "the connection has failed";
+  } catch (const LatchError& error) {
+    outcome = error.what();
+  }
+}
+
+// A session whose connection to the memory is lost while it READs object 0, which it has latched.
+struct LostInTheRead {
+  LostInTheRead(Words words, bool leased) : rig(words) {
+    SessionOptions options{.lost_work = [](const LostWork& /*lost*/) { ++lost_work; }};
+    if (leased) {
+      options.owner = 3;
+      options.lease = {from_ns(1e6), from_ns(1e5)};
+    }
+    lost_work = 0;
+    Session& session = rig.add_session(options);
+    std::string outcome;
+    rig.store.world.reactor().spawn(try_to_latch(rig.scheme, session, rig.store.objects.at(0), outcome));
+    while (session.qp().outstanding() == 0) {
+      rig.store.world.reactor().run_for(from_ns(10));
+    }
+    EXPECT_TRUE(rig.store.world.lose_connection(session.qp()));
+    rig.store.world.reactor().run();
+    EXPECT_EQ(outcome, "the connection has failed");
+    EXPECT_NE(rig.word(0), 0U);
+    EXPECT_EQ(session.owed(), 1U);
+  }
+  Session& session() { return *rig.store.sessions.at(0); }
+
+  Rig rig;
+  static inline int lost_work = 0;
+};
+
+// The latches' queue pair works, so an operation could take latches of objects that it cannot READ.
+TEST_P(SwitchLatchForms, AnOperationWhoseConnectionToTheMemoryHasFailedTakesNoLatch) {
+  for (const bool leased : {false, true}) {
+    for (const std::uint64_t object : {0U, 1U}) {
+      LostInTheRead scene(GetParam(), leased);
+      Rig& rig = scene.rig;
+      for (int i = 0; i < 3; ++i) {
+        std::string outcome = "waits";
+        rig.store.world.reactor().spawn(
+            try_to_latch(rig.scheme, scene.session(), rig.store.objects.at(object), outcome));
+        rig.store.world.reactor().run_for(from_ns(1e5));
+        EXPECT_EQ(outcome, "the connection has failed") << i;
+        EXPECT_EQ(rig.word(0), 0U) << "given back, because that needs only the latches' queue pair";
+        EXPECT_EQ(rig.word(1), 0U);
+        EXPECT_EQ(scene.session().owed(), 0U);
+      }
+      rig.store.run(scene.session().qp().reconnect());
+      std::string outcome;
+      rig.store.run(try_to_latch(rig.scheme, scene.session(), rig.store.objects.at(object), outcome));
+      EXPECT_EQ(outcome, "latched");
+    }
+  }
+}
+
+TEST_P(SwitchLatchForms, ASessionThatEndsGivesBackWhatNeedsNoConnectionToTheMemory) {
+  for (const bool leased : {false, true}) {
+    LostInTheRead scene(GetParam(), leased);
+    scene.rig.store.sessions.clear();
+    EXPECT_EQ(scene.rig.word(0), 0U);
+    EXPECT_EQ(LostInTheRead::lost_work, 0);
+  }
+}
+
+// The unlatch of a dropped guard is posted, and its connection is lost before it comes to the switch. Without owner id
+// nobody can give the latch back, but somebody must learn of it.
+TEST_P(SwitchLatchForms, AnUnlatchThatNobodyWaitsForIsNotForgotten) {
+  for (const bool leased : {false, true}) {
+    for (const bool closes : {false, true}) {
+      Rig rig(GetParam());
+      static std::uint64_t lost = 0;
+      lost = 0;
+      SessionOptions options{.lost_work = [](const LostWork& work) { lost += work.unlatches + work.latches; }};
+      if (leased) {
+        options.owner = 3;
+        options.lease = {from_ns(1e6), from_ns(1e5)};
+      }
+      Session& session = rig.add_session(options);
+      EXPECT_THROW(rig.store.run([](const SwitchLatch& scheme, Session& own, Object object) -> Task<void> {
+        ExclusiveGuard guard = co_await scheme.latch(own, object);
+        throw std::runtime_error("dropped");
+      }(rig.scheme, session, rig.store.objects.at(0))),
+                   std::runtime_error);
+      ASSERT_TRUE(rig.store.world.lose_connection(*rig.pairs[0]));
+      rig.store.run(rig.pairs[0]->reconnect());
+      ASSERT_NE(rig.word(0), 0U);
+      std::string text = "no error";
+      if (closes) {
+        try {
+          rig.store.run(session.close());
+        } catch (const FabricError& error) {
+          text = error.what();
+        }
+        EXPECT_EQ(session.in_doubt().size(), leased ? 0U : 1U);
+        EXPECT_THAT(text, HasSubstr(leased ? "no error" : "1 latch is in doubt"));
+        EXPECT_EQ(rig.word(0), leased ? 0U : kExclusive);
+      }
+      rig.store.sessions.clear();
+      EXPECT_EQ(lost, leased && closes ? 0U : 1U);
+    }
+  }
+}
+
+TEST_P(SwitchLatchForms, AnUnlatchThatNobodyWaitsForIsForgottenOnceItHasHappened) {
+  Rig rig(GetParam());
+  static bool lost = false;
+  lost = false;
+  Session& session = rig.add_session({.lost_work = [](const LostWork& /*work*/) { lost = true; }});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THROW(rig.store.run([](const SwitchLatch& scheme, Session& own, Object object) -> Task<void> {
+      ExclusiveGuard guard = co_await scheme.latch(own, object);
+      throw std::runtime_error("dropped");
+    }(rig.scheme, session, rig.store.objects.at(0))),
+                 std::runtime_error);
+  }
+  rig.store.sessions.clear();
+  EXPECT_EQ(rig.word(0), 0U);
+  EXPECT_FALSE(lost);
+}
+
+Task<void> change_second_of_two(const SwitchLatch& scheme, Session& session, Object outer, Object inner, bool& failed) {
+  try {
+    ExclusiveGuard held = co_await scheme.latch(session, outer);
+    ExclusiveGuard guard = co_await scheme.latch(session, inner);
+    fill(guard.payload(), 9);
+    co_await guard.commit();
+    co_await held.abort();
+  } catch (const FabricError&) {
+    failed = true;
+  }
+}
+
+// Who finds the outer object free expects to see the update of the inner one.
+TEST_P(SwitchLatchForms, ACommitComesBackBeforeTheLatchThatWasHeldBesideIt) {
+  int commits = 0;
+  for (double moment = 2'000; moment < 14'000; moment += 100) {
+    Rig rig(GetParam());
+    Session& session =
+        rig.add_session({.owner = 3, .lease = {from_ns(1e8), from_ns(1e6)}, .lost_work = ignore_lost_work});
+    bool failed = false;
+    Reactor& reactor = rig.store.world.reactor();
+    reactor.spawn(change_second_of_two(rig.scheme, session, rig.store.objects.at(0), rig.store.objects.at(1), failed));
+    reactor.run_for(from_ns(moment));
+    if (!rig.store.world.lose_connection(session.qp())) {
+      continue;
+    }
+    reactor.run();
+    if (!failed || session.owed() != 2) {
+      continue;
+    }
+    ++commits;
+    ASSERT_NE(rig.word(0), 0U) << moment;
+    reactor.spawn([](Session& own) -> Task<void> {
+      co_await own.qp().reconnect();
+      co_await own.settle();
+    }(session));
+    while (rig.word(0) != 0) {
+      reactor.run_for(from_ns(20));
+    }
+    const auto payload = rig.store.memory.bytes().subspan(rig.store.layout.payload(1), 200);
+    ASSERT_TRUE(first_word(payload) == 9 && uniform(payload)) << moment;
+    reactor.run();
+  }
+  EXPECT_GT(commits, 3);
 }
 
 TEST_P(SwitchLatchForms, BadUseIsRefusedWithTheReason) {

@@ -8,9 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace sidelatch::sync {
 namespace {
@@ -202,6 +204,71 @@ TEST(SlottedLayout, RecordsLieOnPowersOfTwo) {
   EXPECT_EQ(layout.record(3), 768U);
   EXPECT_EQ(layout.latch(3), 768U);
   EXPECT_EQ(parse_layout("slotted"), LayoutKind::slotted);
+}
+
+enum class Next : std::uint8_t { read, update, commit, abort, validate };
+
+Task<void> update_quietly(const SwitchedVersion& scheme, Session& session, Object object) {
+  const bool done = co_await put(scheme, session, object, pattern(200, 7));
+  EXPECT_TRUE(done);
+}
+
+Task<void> read_quietly(const SwitchedVersion& scheme, Session& session, Object object) {
+  std::vector<std::byte> payload(200);
+  const ReadResult result = co_await scheme.read(session, object, payload);
+  EXPECT_TRUE(result.accepted);
+}
+
+Task<void> validate_quietly(ReadGuard guard) { co_await guard.validate(); }
+
+// The switch takes one request of a queue pair at a time, and a network that loses packets could bring two out of
+// order.
+TEST(SwitchedVersion, NothingIsSentBesideARequestThatADestroyedTaskHasLeft) {
+  int left = 0;
+  for (const Next next : {Next::read, Next::update, Next::commit, Next::abort, Next::validate}) {
+    for (double moment = 50; moment < 12'000; moment += 150) {
+      Rig rig;
+      Session& session = rig.add_session();
+      ExclusiveGuard held = rig.store.run(rig.scheme.latch(session, rig.store.objects.at(2)));
+      ReadGuard seen = rig.store.run(rig.scheme.begin_read(session, rig.store.objects.at(3)));
+      Victim victim(update_quietly(rig.scheme, session, rig.store.objects.at(0)));
+      Reactor& reactor = rig.store.world.reactor();
+      reactor.run_for(from_ns(moment));
+      victim.destroy();
+      left += session.qp().outstanding() > 0 ? 1 : 0;
+      const auto most_beside = [&](Task<void> task) {
+        std::uint64_t most = 0;
+        reactor.spawn(std::move(task));
+        for (int i = 0; i < 10'000 && reactor.spawned() > 0; ++i) {
+          most = std::max(most, session.qp().outstanding());
+          reactor.run_for(from_ns(20));
+        }
+        return most;
+      };
+      switch (next) {
+        case Next::read:
+          ASSERT_LE(most_beside(read_quietly(rig.scheme, session, rig.store.objects.at(1))), 1U) << moment;
+          break;
+        case Next::update:
+          ASSERT_LE(most_beside(update_quietly(rig.scheme, session, rig.store.objects.at(0))), 1U) << moment;
+          break;
+        case Next::commit:
+          ASSERT_LE(most_beside(held.commit()), 1U) << moment;
+          break;
+        case Next::abort:
+          ASSERT_LE(most_beside(held.abort()), 1U) << moment;
+          break;
+        case Next::validate:
+          ASSERT_LE(most_beside(validate_quietly(std::move(seen))), 1U) << moment;
+          break;
+      }
+      if (held) {
+        rig.store.run(held.abort());
+      }
+      rig.store.run(session.close());
+    }
+  }
+  EXPECT_GT(left, 50);
 }
 
 }  // namespace versions

@@ -26,7 +26,7 @@ class QueuePair;
 namespace sidelatch::sync {
 
 struct RemoteLatches {
-  fabric::QueuePair* queue_pair = nullptr;  ///< null: latches are where the objects are
+  fabric::QueuePair* queue_pair = nullptr;  ///< null: latches are where the objects are; must outlive the session
   fabric::RemoteSpan words{};               ///< 8 bytes each
   fabric::RemoteAddress first{};            ///< of the memory whose objects have their latches in `words`
   std::uint64_t granule = fabric::kLineBytes;

@@ -5,7 +5,8 @@
 //
 // Backoff draws each wait uniformly from zero to a bound that doubles with each attempt, up to a cap. A deadline counts
 // from the operation's begin; when it passes, the operation ends without result and leaves nothing latched. A posted
-// request is not taken back: if it gets the latch, that is the operation's result even after the deadline.
+// request is not taken back: if it gets the latch, that is the operation's result even after the deadline. It may be
+// shorter than a lease: the session's next operation on the latch goes on watching a holder that seems dead.
 //
 // Thread-safety: values.
 #pragma once

@@ -97,7 +97,8 @@ class Scheme {
     return do_begin_read(session, object, place);
   }
 
-  /// The object's latch word (latch_word.h) as it is now; 0: free. Does not wait for a holder. Throws FabricError.
+  /// The object's latch word (latch_word.h) as it is now; is_free() says whether it is free. Does not wait for a
+  /// holder. Throws FabricError.
   [[nodiscard]] fabric::Task<std::uint64_t> peek_latch(Session& session, Object object) const {
     require_own(object);
     return do_peek(session, object);

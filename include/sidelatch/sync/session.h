@@ -141,11 +141,16 @@ class Session {
       refuse_buffer(shape);
     }
     ++counters_.operations;
-    if (errors_seen_ != qp_->failures()) [[unlikely]] {
+    if (errors_seen_ != qp_->failures() || switch_is_busy()) [[unlikely]] {
       return {};
     }
     completed_seen_ = qp_->completed_so_far();
     return ring_.try_acquire();
+  }
+  /// For schemes: whether a destroyed task has left a request under way at a switch that takes one at a time. Then
+  /// drain the queue pair first.
+  [[nodiscard]] bool switch_is_busy() const noexcept {
+    return options_.versions_at_switch && qp_->outstanding_so_far() != 0;
   }
   /// Gives back what the session owes, if the queue pair is ready. Throws LatchError::buffers_exhausted if guards hold
   /// all buffers, and FabricError.
@@ -155,8 +160,9 @@ class Session {
   /// after qp().reconnect(); every later operation of the session does it, too. Throws FabricError; the rest is still
   /// owed then.
   [[nodiscard]] fabric::Task<void> settle();
-  /// settle(), then waits until everything posted has completed: the session may end afterwards, and nothing that was
-  /// reported as done is lost. Throws FabricError, also if latches are in doubt: then updates may be lost.
+  /// settle(), then waits until everything posted has completed and is placed: the session may end afterwards, and
+  /// nothing that was reported as done is lost. Throws FabricError, also if latches are in doubt: then updates may be
+  /// lost.
   [[nodiscard]] fabric::Task<void> close();
   /// Latches that the session holds from failed operations; settle() gives them back.
   [[nodiscard]] std::size_t owed() const noexcept { return owed_.size(); }
@@ -165,6 +171,7 @@ class Session {
   [[nodiscard]] bool has_lost_work() {
     if (errors_seen_ != qp_->failures()) [[unlikely]] {
       notice_failure();
+      notice_unlatches_apart();
     }
     return !owed_.empty();
   }
@@ -197,11 +204,18 @@ class Session {
     entry.latch = latch.address;
     entry.rkey = latch.rkey;
   }
+  /// A WRITE that frees the latch was posted, and nothing behind it that proves that it is placed.
+  void posted_write_unlatch(const fabric::RemoteSpan& latch) noexcept {
+    unplaced_latch_ = latch.address;
+    unplaced_rkey_ = latch.rkey;
+  }
   /// The commit that the unlatch just posted ends; `publish` may be null.
   void posted_commit(const Hold& hold, const fabric::WorkRequest& write, const fabric::WorkRequest* publish,
                      bool free_by_write);
   /// The same for an unlatch without commit.
   void posted_commit(const Hold& hold);
+  /// The same for an unlatch on the queue pair of the latches apart from their objects.
+  void posted_unlatch_apart(const Hold& hold, const fabric::Posting& unlatch);
   /// The unlatch of `hold` failed; `posted`: it may have happened.
   void owe_unlatch(const Hold& hold, const fabric::WorkRequest* write, const fabric::WorkRequest* publish,
                    bool free_by_write, bool posted);
@@ -259,14 +273,31 @@ class Session {
 
  private:
   friend class Attempts;
+  friend class LeaseWatch;
+  /// A holder that an operation has met that its deadline has ended.
+  struct Sighting {
+    fabric::RemoteAddress latch;
+    std::uint64_t holder = 0;
+    fabric::Time since{};  // when the session learned of the holder
+    fabric::Time last{};   // when the last request was posted that has seen it
+  };
+  [[nodiscard]] const Sighting* sighting_of(fabric::RemoteAddress latch) const noexcept;
+  void keep(const Sighting& sighting);
   [[noreturn]] void refuse_buffer(const RecordShape& shape);
   void make_room_for_unlatch();
   void notice_failure();
   [[nodiscard]] fabric::Task<fabric::RingBuffer> settle_and_acquire();
   [[nodiscard]] fabric::Task<void> give_back(OwedLatch& owed, fabric::Posting& unlatch);
-  [[nodiscard]] fabric::Task<void> settle_place();
+  /// What has become of a latch that is owed: it is somebody else's or free, the session's, or nobody can tell.
+  enum class Fate : std::uint8_t { over, held, unknown };
+  [[nodiscard]] fabric::Task<Fate> fate_of(OwedLatch& owed);
   class OwedUnderWay;
-  void next_owed_is_last();
+  [[nodiscard]] OwedLatch take_next_owed();
+  void owe_again(OwedLatch&& owed);
+  void notice_unlatches_apart();
+  [[nodiscard]] bool is_placed() const noexcept { return unplaced_latch_.value == 0; }
+  [[nodiscard]] fabric::WorkRequest proof_of_placement() const;
+  [[nodiscard]] bool prove_placement_at_end();
   [[nodiscard]] fabric::QueuePair& pair_of(const OwedLatch& owed) const noexcept;
   void finish();
   void see_outcomes();
@@ -280,13 +311,17 @@ class Session {
   std::optional<fabric::Time> operation_began_;
   std::optional<fabric::Time> brief_until_;
   Unlatches unlatches_;
+  std::vector<OwedLatch> unlatches_apart_;  // that may still be under way, as `asked`
   std::vector<OwedLatch> owed_;
   std::vector<OwedLatch> in_doubt_;
   std::vector<std::uint16_t> dead_owners_;
-  std::uint64_t errors_seen_;         // of the queue pair; kOwes while the session owes a latch
-  std::uint64_t failures_;            // of the queue pair that this session knows
-  std::uint64_t completed_seen_ = 0;  // requests of the queue pair that had completed when it last worked
+  std::vector<Sighting> sightings_;         // a few, the latest ones last
+  fabric::RemoteAddress unplaced_latch_{};  // that a WRITE has freed whose placement is not proven; 0: none
+  std::uint64_t errors_seen_;               // of the queue pair; kOwes while the session owes a latch
+  std::uint64_t failures_;                  // of the queue pair that this session knows
+  std::uint64_t completed_seen_ = 0;        // requests of the queue pair that had completed when it last worked
   std::uint64_t random_;
+  fabric::RKey unplaced_rkey_{};
   std::uint16_t epoch_ = 0;
   bool marks_attempts_;  // the deadline or a world that explores needs to know when attempts begin
 };
@@ -337,16 +372,20 @@ class Attempts {
   int heads_shown_ = 0;
 };
 
-/// Watches one latch for a holder that seems dead; for schemes.
+/// Watches one latch for a holder that seems dead; for schemes. An operation that its deadline ends hands what it has
+/// learned to the session's next one on that latch, so a deadline may be shorter than a lease.
 class LeaseWatch {
  public:
-  explicit LeaseWatch(Session& session) noexcept : session_(&session) {}
+  LeaseWatch(Session& session, fabric::RemoteAddress latch) noexcept : session_(&session), latch_(latch) {}
   /// `word` was seen in the latch by a request posted at `asked`. True if its holder has had it for a whole lease. What
   /// counts is when the request was posted: the holder may have unlatched since, while this client was paused.
   [[nodiscard]] bool expired(std::uint64_t word, fabric::Time asked) noexcept;
+  /// The deadline ends the operation, which has seen `word` last.
+  void keep(std::uint64_t word, fabric::Time asked);
 
  private:
   Session* session_;
+  fabric::RemoteAddress latch_;
   std::uint64_t holder_ = 0;
   fabric::Time since_{};
 };
