@@ -29,14 +29,9 @@ namespace {
 using ir::Do;
 using ir::Op;
 
-// Stages, and memory blocks in each: the published numbers of Tofino; those of Tofino 2 are the same for a stage.
-constexpr std::size_t kSramBlocksPerStage = 80;
-constexpr std::size_t kTcamBlocksPerStage = 24;
 constexpr std::size_t kOperands = 2;
 // Statements, and values that their branches copy.
 constexpr std::size_t kMostWork = 5'000'000;
-
-std::size_t stages_of(Chip chip) { return chip == Chip::tofino ? 12 : 20; }
 
 class Fitter {
  public:
@@ -151,23 +146,6 @@ class Fitter {
     return deepest + (wire ? 0 : 1);
   }
 
-  [[nodiscard]] bool comes_from(int slot, int which) const {
-    const auto found = facts_.sources.find(slot);
-    return found != facts_.sources.end() && found->second.contains(which);
-  }
-
-  // The first stage in which all these are known. Those from register `except` are there within its own stage.
-  [[nodiscard]] int ready(const std::set<int>& slots, int except = -1) const {
-    int stage = 1;
-    for (const int slot : slots) {
-      const auto found = facts_.ready.find(slot);
-      if (found != facts_.ready.end() && !(except >= 0 && comes_from(slot, except))) {
-        stage = std::max(stage, found->second);
-      }
-    }
-    return stage;
-  }
-
   void used(int stage, const ir::Origin& at) {
     if (stage > last_) {
       last_ = stage;
@@ -189,19 +167,6 @@ class Fitter {
 
   // The first stage in which it is known that the packet is still there.
   [[nodiscard]] int stays() const { return std::max(facts_.stays.ready, facts_.returns.ready); }
-
-  // What these slots, as they are now, decide.
-  [[nodiscard]] Decision decision(const std::set<int>& slots) const {
-    Decision made;
-    made.ready = ready(slots);
-    for (const int slot : slots) {
-      const auto found = facts_.sources.find(slot);
-      for (const int which : found != facts_.sources.end() ? found->second : Numbers{}) {
-        made.besides[which] = {inputs_of(slots, which), ready_besides(slots, which)};
-      }
-    }
-    return made;
-  }
 
   void call(int routine) {
     std::optional<Facts> outer = std::exchange(returned_, std::nullopt);
@@ -269,44 +234,8 @@ class Fitter {
       std::set<int> sources = from;
       sources.insert(slot);
       work_ += sources.size();
-      set(slot, std::max(stage, ready({slot})), sources);
+      set(slot, std::max(stage, facts_.first_stage_of({slot})), sources);
     }
-  }
-
-  // `slot` was computed of `operands`. Of a register that it comes from, the guards may decide within the ALU.
-  void note_inputs(int slot, const std::set<int>& operands) {
-    for (const int which : facts_.sources[slot]) {
-      std::set<int> needed = operands;
-      if (std::ranges::any_of(guards_, [&](int guard) { return comes_from(guard, which); })) {
-        needed.insert(guards_.begin(), guards_.end());
-      }
-      std::set<int> known = guards_;
-      known.insert(operands.begin(), operands.end());
-      facts_.besides[{slot, which}] = {inputs_of(needed, which), ready_besides(known, which)};
-    }
-  }
-
-  // What of these the register's ALU gets from outside.
-  [[nodiscard]] std::set<int> inputs_of(const std::set<int>& slots, int which) const {
-    std::set<int> inputs;
-    for (const int slot : slots) {
-      if (!comes_from(slot, which)) {
-        inputs.insert(slot);
-      } else if (const auto found = facts_.besides.find({slot, which}); found != facts_.besides.end()) {
-        inputs.insert(found->second.inputs.begin(), found->second.inputs.end());
-      }
-    }
-    return inputs;
-  }
-
-  // The first stage in which the register's ALU can compute these.
-  [[nodiscard]] int ready_besides(const std::set<int>& slots, int which) const {
-    int stage = ready(slots, which);
-    for (const int slot : slots) {
-      const auto found = facts_.besides.find({slot, which});
-      stage = found != facts_.besides.end() ? std::max(stage, found->second.ready) : stage;
-    }
-    return stage;
   }
 
   void step(const ir::Statement& s) {
@@ -318,7 +247,7 @@ class Fitter {
         const int operators = depth(s.expr);
         const bool wire = operators == 0 && s.to.slot >= program_.persistent_slots;
         const bool lasts = s.to.slot < program_.persistent_slots;
-        const int stage = std::max(ready(slots), lasts ? stays() : 1);
+        const int stage = std::max(facts_.first_stage_of(slots), lasts ? stays() : 1);
         const int after = wire ? stage : stage + std::max(1, operators);
         if (!wire) {
           used(after - 1, s.at);
@@ -329,7 +258,7 @@ class Fitter {
         if (s.to.index >= 0) {
           break;
         }
-        note_inputs(s.to.slot, operands);
+        facts_.note_inputs(s.to.slot, operands, guards_);
         if (operands.empty()) {
           facts_.constants.insert(s.to.slot);
         }
@@ -353,7 +282,7 @@ class Fitter {
           leaves(moved(s.from, i), from);
           write(moved(s.to, i), from, s.at);
           if (s.to.index < 0) {
-            note_inputs(s.to.slot + i, from);
+            facts_.note_inputs(s.to.slot + i, from, guards_);
           }
         }
         break;
@@ -402,7 +331,7 @@ class Fitter {
       case Do::random: {
         std::set<int> slots = operands_of(s);
         leaves_of_index(s.to, slots);
-        const int stage = ready(slots);
+        const int stage = facts_.first_stage_of(slots);
         used(stage, s.at);
         set_place(s.to, stage + 1, slots);
         break;
@@ -414,7 +343,7 @@ class Fitter {
       case Do::truncate:
       case Do::digest: {
         const int operators = s.expr >= 0 ? depth(s.expr) : 0;
-        used(std::max(ready(operands_of(s)), stays()) + std::max(1, operators) - 1, s.at);
+        used(std::max(facts_.first_stage_of(operands_of(s)), stays()) + std::max(1, operators) - 1, s.at);
         break;
       }
       default:
@@ -443,7 +372,7 @@ class Fitter {
     from.insert(guards_.begin(), guards_.end());
     leaves_of_index(to, from);
     const bool wire = to.slot >= program_.persistent_slots;
-    const int stage = std::max(ready(from), wire ? 1 : stays());
+    const int stage = std::max(facts_.first_stage_of(from), wire ? 1 : stays());
     if (!wire) {
       used(stage, at);
     }
@@ -458,7 +387,7 @@ class Fitter {
     for (int slot = s.to.slot; slot < end; ++slot) {
       all.insert(slot);
     }
-    const int stage = std::max(ready(all), stays());
+    const int stage = std::max(facts_.first_stage_of(all), stays());
     used(stage, s.at);
     for (int slot = s.to.slot; slot < end; ++slot) {
       set(slot, stage + 1, all);
@@ -468,7 +397,7 @@ class Fitter {
   void branch(const ir::Statement& s) {
     const std::set<int> outer = guards_;
     leaves(s.expr, guards_);
-    const Decision deciding = decision(guards_);
+    const Decision deciding = facts_.decision(guards_);
     work_ += facts_.size();
     Facts before = facts_;
     walk(s.yes);
@@ -494,7 +423,7 @@ class Fitter {
     for (const int key : table.keys) {
       leaves(key, slots);
     }
-    const int stage = std::max(ready(slots), stays());
+    const int stage = std::max(facts_.first_stage_of(slots), stays());
     used(stage, s.at);
     if (!facts_.applied.insert(s.which).second) {
       finding(s.at, fmt::format("the table {} is applied again in the same pass; a packet meets each table once",
@@ -507,7 +436,7 @@ class Fitter {
     // Which action ran is known behind the table, and with it whether the packet has left.
     std::set<int> choosing = slots;
     choosing.insert({table.hit_slot, table.action_slot});
-    const Decision chosen = decision(choosing);
+    const Decision chosen = facts_.decision(choosing);
     bool decides = false;
     // The action runs in this stage, with what the table's entry gives.
     const std::set<int> outer = std::exchange(guards_, slots);
@@ -552,13 +481,13 @@ class Fitter {
                                 info.name, info.width));
     }
     for (const int guard : guards_) {  // what decides about the write within the ALU
-      if (!reads && comes_from(guard, s.which)) {
+      if (!reads && facts_.comes_from(guard, s.which)) {
         for (const int other : guards_) {
           operands.insert(other);
         }
       }
     }
-    std::set<int> inputs = inputs_of(operands, s.which);
+    std::set<int> inputs = facts_.inputs_of(operands, s.which);
     for (const Decision* const decision : {&facts_.stays, &facts_.returns}) {
       const Besides needed = reads ? Besides{} : decision->of(s.which);
       inputs.insert(needed.inputs.begin(), needed.inputs.end());
@@ -574,8 +503,8 @@ class Fitter {
       finding(s.at, fmt::format("the register {} is touched again in the same pass; a packet meets each register once",
                                 info.name));
     }
-    touch.stage = std::max(
-        {touch.stage, ready_besides(slots, s.which), facts_.stays.of(s.which).ready, facts_.returns.of(s.which).ready});
+    touch.stage = std::max({touch.stage, facts_.ready_besides(slots, s.which), facts_.stays.of(s.which).ready,
+                            facts_.returns.of(s.which).ready});
     if (const auto found = register_stage_.find(s.which); found != register_stage_.end()) {
       touch.stage = std::max(touch.stage, found->second.second);
     }
@@ -598,7 +527,7 @@ class Fitter {
     }
     if (reads) {
       leaves_of_index(s.to, slots);
-      set_place(s.to, std::max(touch.stage + 1, ready(slots, s.which)), slots);
+      set_place(s.to, std::max(touch.stage + 1, facts_.first_stage_of(slots, s.which)), slots);
       for (const int slot : slots_of(s.to)) {
         facts_.sources[slot].insert(std::set{s.which});
       }
@@ -638,9 +567,7 @@ Chip parse_chip(const std::string& name) {
 FitReport fit(const std::filesystem::path& file, Chip chip, const CompileOptions& options) {
   const ir::Program program = front_end(read_source(file), file.string(), options);
   FitReport report;
-  report.chip_stages = stages_of(chip);
-  report.chip_sram_blocks = report.chip_stages * kSramBlocksPerStage;
-  report.chip_tcam_blocks = report.chip_stages * kTcamBlocksPerStage;
+  describe_stages(chip, report);
   Fitter fitter(program, report);
   report.ingress_stages = fitter.pipeline(program.ingress, "ingress");
   report.egress_stages = fitter.pipeline(program.egress, "egress");

@@ -141,11 +141,77 @@ struct Facts {
     if (const auto found = besides.find({slot, which}); found != besides.end()) {
       return found->second;
     }
-    if (const auto from = sources.find(slot); from != sources.end() && from->second.contains(which)) {
+    if (comes_from(slot, which)) {
       return {};
     }
     const auto known = ready.find(slot);
     return {constants.contains(slot) ? std::set<int>{} : std::set{slot}, known != ready.end() ? known->second : 1};
+  }
+
+  [[nodiscard]] bool comes_from(int slot, int which) const {
+    const auto found = sources.find(slot);
+    return found != sources.end() && found->second.contains(which);
+  }
+
+  // The first stage in which all these are known. Those from register `except` are there within its own stage.
+  [[nodiscard]] int first_stage_of(const std::set<int>& slots, int except = -1) const {
+    int stage = 1;
+    for (const int slot : slots) {
+      const auto found = ready.find(slot);
+      if (found != ready.end() && !(except >= 0 && comes_from(slot, except))) {
+        stage = std::max(stage, found->second);
+      }
+    }
+    return stage;
+  }
+
+  // What these slots, as they are now, decide.
+  [[nodiscard]] Decision decision(const std::set<int>& slots) const {
+    Decision made;
+    made.ready = first_stage_of(slots);
+    for (const int slot : slots) {
+      const auto found = sources.find(slot);
+      for (const int which : found != sources.end() ? found->second : Numbers{}) {
+        made.besides[which] = {inputs_of(slots, which), ready_besides(slots, which)};
+      }
+    }
+    return made;
+  }
+
+  // What of these the register's ALU gets from outside.
+  [[nodiscard]] std::set<int> inputs_of(const std::set<int>& slots, int which) const {
+    std::set<int> inputs;
+    for (const int slot : slots) {
+      if (!comes_from(slot, which)) {
+        inputs.insert(slot);
+      } else if (const auto found = besides.find({slot, which}); found != besides.end()) {
+        inputs.insert(found->second.inputs.begin(), found->second.inputs.end());
+      }
+    }
+    return inputs;
+  }
+
+  // The first stage in which the register's ALU can compute these.
+  [[nodiscard]] int ready_besides(const std::set<int>& slots, int which) const {
+    int stage = first_stage_of(slots, which);
+    for (const int slot : slots) {
+      const auto found = besides.find({slot, which});
+      stage = found != besides.end() ? std::max(stage, found->second.ready) : stage;
+    }
+    return stage;
+  }
+
+  // `slot` was computed of `operands`. Of a register that it comes from, what `guards` hold may decide within the ALU.
+  void note_inputs(int slot, const std::set<int>& operands, const std::set<int>& guards) {
+    for (const int which : sources[slot]) {
+      std::set<int> needed = operands;
+      if (std::ranges::any_of(guards, [&](int guard) { return comes_from(guard, which); })) {
+        needed.insert(guards.begin(), guards.end());
+      }
+      std::set<int> known = guards;
+      known.insert(operands.begin(), operands.end());
+      besides[{slot, which}] = {inputs_of(needed, which), ready_besides(known, which)};
+    }
   }
 
   // Of two branches. What one that is gone did is nothing for what follows.

@@ -13,6 +13,12 @@ namespace sidelatch::p4 {
 
 namespace {
 
+// Stages, and memory blocks in each: the published numbers of Tofino; those of Tofino 2 are the same for a stage.
+constexpr std::size_t kSramBlocksPerStage = 80;
+constexpr std::size_t kTcamBlocksPerStage = 24;
+
+std::size_t stages_of(Chip chip) { return chip == Chip::tofino ? 12 : 20; }
+
 // A block that a packet writes needs a map RAM, too: 6 columns of 8 in a stage (p4c, backends/tofino). A register is in
 // one stage.
 constexpr std::size_t kMapRamsPerStage = 48;
@@ -172,6 +178,12 @@ class Filling {
 };
 
 }  // namespace
+
+void describe_stages(Chip chip, FitReport& report) {
+  report.chip_stages = stages_of(chip);
+  report.chip_sram_blocks = report.chip_stages * kSramBlocksPerStage;
+  report.chip_tcam_blocks = report.chip_stages * kTcamBlocksPerStage;
+}
 
 void fill_stages(const ir::Program& program, std::map<int, FirstStage> registers,
                  std::map<std::size_t, FirstStage> tables, FitReport& report) {
