@@ -19,8 +19,8 @@ class Numbers {
       : numbers_(numbers.empty() ? nullptr : std::make_shared<const std::set<int>>(std::move(numbers))) {}
 
   [[nodiscard]] const std::set<int>& get() const {
-    static const std::set<int> none;
-    return numbers_ != nullptr ? *numbers_ : none;
+    static const std::set<int> kNone;
+    return numbers_ != nullptr ? *numbers_ : kNone;
   }
   [[nodiscard]] auto begin() const { return get().begin(); }
   [[nodiscard]] auto end() const { return get().end(); }

@@ -345,6 +345,7 @@ const Type* Lowering::generic_structure(const ast::Declaration& declaration, con
     fail(use.at, fmt::format("'{}' has {} type parameters", use.name, declaration.type_parameters.size()));
   }
   std::vector<const Type*> arguments;
+  arguments.reserve(use.arguments.size());
   for (const ast::TypePtr& argument : use.arguments) {
     arguments.push_back(resolve(*argument));
   }

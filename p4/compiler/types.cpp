@@ -132,6 +132,7 @@ std::string text(const Type* type) {
       return fmt::format("{}[{}]", text(type->element), type->count);
     case Type::Kind::tuple: {
       std::vector<const Type*> elements;
+      elements.reserve(type->fields.size());
       for (const FieldType& field : type->fields) {
         elements.push_back(field.type);
       }
