@@ -55,7 +55,7 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
             .place = place};
   AcquisitionUnderWay under_way(hold);
   QueuePair& qp = session.qp();
-  LeaseWatch watch(session, object.latch().address);
+  LeaseWatch watch(session);
   std::uint64_t expected = kFree;
   while (attempts.shows_head()) {
     forget_failed_attempt(session, hold.buffer);
@@ -98,12 +98,12 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
     hold.word = 0;
     const std::uint64_t revoked = std::exchange(hold.inherited, 0);  // by this attempt
     if (attempts.expired()) {
-      watch.keep(seen, hold.since);
+      watch.keep(object.latch().address, seen, hold.since);
       co_return ExclusiveGuard();
     }
     // A reader may have counted itself in or out since the word was seen (RwLatch).
     const bool is_revoked = revoked != 0 && holder_of(seen) == revoked;
-    if (is_revoked || watch.expired(seen, hold.since)) {
+    if (is_revoked || watch.expired(object.latch().address, seen, hold.since)) {
       if (takeover == Takeover::refused) {
         throw_holder_lost(object, seen);
       }
@@ -170,6 +170,9 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
       const WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
       switch (release_) {
         case Release::basic:
+          if (hold.session->switch_is_busy()) {
+            co_await qp.drain();
+          }
           co_await qp.submit(written, write);
           co_await qp.submit(under_way.unlatch, give_back);
           break;

@@ -19,6 +19,14 @@ std::string level_name(Acquire acquire, Release release) {
   return release == Release::combined ? "basic+combined" : "basic+async";
 }
 
+void AcquisitionUnderWay::leave() {
+  if (latched && hold_->unlatch_by == UnlatchBy::swap_apart) {  // also if the connection to the object has failed
+    hold_->session->release_dropped(*hold_);
+  } else {
+    hold_->session->owe_acquired(*hold_, latched, posting, expected);
+  }
+}
+
 void ReleaseUnderWay::leave() {
   Session& session = *hold_->session;
   const bool is_apart = hold_->unlatch_by == UnlatchBy::swap_apart;
@@ -64,6 +72,9 @@ Task<void> post_unlatch(Hold& hold, WorkRequest unlatch, bool async) {
       hold.session->posted_commit(hold);
     }
   } else {
+    if (hold.session->switch_is_busy()) {
+      co_await qp.drain();
+    }
     co_await qp.submit(under_way.unlatch, unlatch);
   }
   under_way.is_over();

@@ -70,7 +70,7 @@ class AcquisitionUnderWay {
   ~AcquisitionUnderWay() {
     if (hold_->buffer.valid() && hold_->word != 0 && posting.happened() && !hold_->qp().reactor().abandons_tasks())
         [[unlikely]] {
-      hold_->session->owe_acquired(*hold_, latched, posting, expected);
+      leave();
     }
   }
   /// Call it before each attempt that takes a word that is `seen` now; the first may take a free one without it.
@@ -85,6 +85,8 @@ class AcquisitionUnderWay {
   bool latched = false;  // for certain
 
  private:
+  void leave();
+
   Hold* hold_;
 };
 

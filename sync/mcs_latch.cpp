@@ -268,7 +268,8 @@ Task<Scheme::Turn> McsLatch::pass_on(Session& session, OwedLatch& owed) const {
   }
   if (owed.successor == 0) {
     if (!has_successor) {
-      co_await session.write_again(owed);
+      Posting written;
+      co_await session.write_again(owed, written);
       owed.certain = false;
       owed.asked = {.expected = owed.turn};
       const auto old = co_await qp.submit(owed.asked.posting, compare_swap(owed.latch, owed.turn, kFree));

@@ -97,7 +97,7 @@ Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object,
   }
   Hold hold{.scheme = this, .session = &session, .object = object, .place = place};
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
-  LeaseWatch watch(session, object.latch().address);
+  LeaseWatch watch(session);
   while (attempts.shows_head()) {
     forget_failed_attempt(session, hold.buffer);
     co_await attempts.pause();
@@ -110,10 +110,10 @@ Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object,
       co_return ReadGuard(std::move(hold), attempt_validates());
     }
     if (attempts.expired()) {
-      watch.keep(attempt.header.latch, asked);
+      watch.keep(object.latch().address, attempt.header.latch, asked);
       co_return ReadGuard();
     }
-    if (watch.expired(attempt.header.latch, asked)) {
+    if (watch.expired(object.latch().address, attempt.header.latch, asked)) {
       throw_holder_lost(object, attempt.header.latch);
     }
     forget_failed_attempt(session, hold.buffer);

@@ -73,7 +73,7 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
   CountUnderWay under_way(hold);
   QueuePair& qp = session.qp();
-  LeaseWatch watch(session, object.latch().address);
+  LeaseWatch watch(session);
   while (attempts.shows_head()) {
     forget_failed_attempt(session, hold.buffer);
     co_await attempts.pause();
@@ -102,10 +102,10 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
     under_way.posting = {};  // from here on count_out() sees to it
     co_await count_out(hold);
     if (attempts.expired()) {
-      watch.keep(seen, asked);
+      watch.keep(object.latch().address, seen, asked);
       co_return ReadGuard();
     }
-    if (watch.expired(seen, asked)) {
+    if (watch.expired(object.latch().address, seen, asked)) {
       throw_holder_lost(object, seen);
     }
     forget_failed_attempt(session, hold.buffer);

@@ -90,7 +90,7 @@ Session::Session(QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOpt
     : qp_(&qp),
       options_((options.validate(), options)),
       ring_(qp, options.buffers, bytes_per_buffer),
-      errors_seen_(qp.failures()),
+      errors_seen_(options.versions_at_switch ? kOwes : qp.failures()),
       failures_(qp.failures()),
       random_(options.seed * 0x9e3779b97f4a7c15ULL + 1),
       epoch_(first_epoch(qp, options.owner)),
@@ -182,14 +182,14 @@ void Session::keep(const Sighting& sighting) {
 namespace {
 
 // A holder that was met in an earlier operation is told from one that has the latch again by its epoch, which repeats
-// after 2^15 acquisitions at least. In the longer of a lease and this time hardly anybody has had so many.
-constexpr Duration kLongestGap = from_ns(1e7);
+// after 2^15 acquisitions at least. Each takes a round trip, so in this time nobody has had so many.
+constexpr Duration kLongestGap = from_ns(2e7);
 
 }  // namespace
 
 // The holder had the latch from some moment before this client learned of it until after `asked` at least. While
 // another latch is held (Session::Brief) what earlier operations have seen does not count: nobody is taken over then.
-bool LeaseWatch::expired(std::uint64_t word, Time asked) noexcept {
+bool LeaseWatch::expired(RemoteAddress latch, std::uint64_t word, Time asked) noexcept {
   const Duration length = session_->options().lease.length;
   if (length == Duration::zero() || !is_exclusive(word) || owner_of(word) == 0) {
     return false;
@@ -197,9 +197,9 @@ bool LeaseWatch::expired(std::uint64_t word, Time asked) noexcept {
   const std::uint64_t holder = holder_of(word);
   if (holder != holder_) {
     const Session::Sighting* const earlier =
-        holder_ == 0 && !session_->brief_until_ ? session_->sighting_of(latch_) : nullptr;
+        holder_ == 0 && !session_->brief_until_ ? session_->sighting_of(latch) : nullptr;
     holder_ = holder;
-    if (earlier == nullptr || earlier->holder != holder || asked - earlier->last > std::max(length, kLongestGap)) {
+    if (earlier == nullptr || earlier->holder != holder || asked - earlier->last > kLongestGap) {
       since_ = session_->lease_clock();
       return false;
     }
@@ -209,13 +209,13 @@ bool LeaseWatch::expired(std::uint64_t word, Time asked) noexcept {
 }
 
 // A world that explores does not explore how long a wait takes, so there its states stay as they are.
-void LeaseWatch::keep(std::uint64_t word, Time asked) {
+void LeaseWatch::keep(RemoteAddress latch, std::uint64_t word, Time asked) {
   if (session_->qp().reactor().explores() || session_->brief_until_) {
     return;
   }
-  static_cast<void>(expired(word, asked));
+  static_cast<void>(expired(latch, word, asked));
   if (holder_ != 0 && holder_of(word) == holder_) {
-    session_->keep({latch_, holder_, since_, asked});
+    session_->keep({latch, holder_, since_, asked});
   }
 }
 

@@ -62,7 +62,7 @@ Task<RingBuffer> Session::wait_for_buffer() {
                                  "SessionOptions::buffers",
                                  ring_.count()));
   }
-  if (errors_seen_ != kOwes && !switch_is_busy()) {
+  if (errors_seen_ != kOwes) {
     return ring_.acquire();
   }
   notice_unlatches_apart();
@@ -75,7 +75,8 @@ Task<RingBuffer> Session::wait_for_buffer() {
   if (!owed_.empty() || switch_is_busy()) {
     return settle_and_acquire();
   }
-  errors_seen_ = unlatches_apart_.empty() ? failures_ : kOwes;
+  errors_seen_ = unlatches_apart_.empty() && !options_.versions_at_switch ? failures_ : kOwes;
+  completed_seen_ = qp_->completed_so_far();
   return ring_.acquire();
 }
 
@@ -83,9 +84,6 @@ Task<RingBuffer> Session::settle_and_acquire() {
   co_await settle();
   if (qp_->state() == QueuePair::State::error) {
     throw FabricError(*qp_->error());
-  }
-  if (switch_is_busy()) {
-    co_await qp_->drain();
   }
   RingBuffer buffer = co_await ring_.acquire();
   co_return buffer;
@@ -267,7 +265,8 @@ void Session::release_dropped(Hold& hold, bool held, const Posting& asked) noexc
   notice_failure();
   // What the operation has written before must be there first (see take_next_owed()).
   const bool by_one_request = hold.queue == nullptr || is_turn(hold.word);
-  if (by_one_request && std::ranges::none_of(owed_, is_commit) && qp_->state() == QueuePair::State::ready) {
+  if (by_one_request && !switch_is_busy() && std::ranges::none_of(owed_, is_commit) &&
+      qp_->state() == QueuePair::State::ready) {
     try {
       const std::array<WorkRequest, 1> unlatch = {
           unlatch_of({.latch = hold.object.latch(), .word = hold.word, .inherited = hold.inherited}).with_fence()};
@@ -315,7 +314,7 @@ class Session::OwedUnderWay {
       session_->errors_seen_ = kOwes;
       return;
     }
-    if (owed.by != UnlatchBy::subtraction || !happens) {
+    if (owed.by != UnlatchBy::subtraction || owed.free_by_write || !happens) {
       owed.certain = owed.certain && !unlatch.happened();
       session_->owe_again(std::move(owed));
       return;
@@ -362,6 +361,9 @@ void Session::owe_again(OwedLatch&& owed) {
 Task<void> Session::settle() {
   notice_failure();
   notice_unlatches_apart();
+  if (switch_is_busy()) {
+    co_await qp_->drain();
+  }
   while (!owed_.empty()) {
     OwedUnderWay next(*this, take_next_owed());
     const Fate fate = co_await fate_of(next.owed);
@@ -372,7 +374,7 @@ Task<void> Session::settle() {
     }
     next.is_over();
   }
-  if (errors_seen_ == kOwes && unlatches_apart_.empty() && qp_->state() == QueuePair::State::ready) {
+  if (unlatches_apart_.empty() && !options_.versions_at_switch && qp_->state() == QueuePair::State::ready) {
     errors_seen_ = failures_;
   }
 }
@@ -419,7 +421,7 @@ Task<Session::Fate> Session::fate_of(OwedLatch& owed) {
   co_return Fate::held;
 }
 
-Task<void> Session::write_again(const OwedLatch& owed) {
+Task<void> Session::write_again(const OwedLatch& owed, Posting& last) {
   if (owed.writes.empty()) {
     co_return;
   }
@@ -427,7 +429,7 @@ Task<void> Session::write_again(const OwedLatch& owed) {
   for (const OwedLatch::Write& write : owed.writes) {
     const LocalSpan from = buffer.span().subspan(0, write.bytes.size());
     std::memcpy(from.data, write.bytes.data(), write.bytes.size());
-    co_await qp_->write(from, write.to);
+    co_await qp_->submit(last, fabric::write(from, write.to));
     if (owed.by == UnlatchBy::swap_apart || owed.free_by_write) {
       // The unlatch does not wait for the placement; or there is none, and a revocation could lose what has completed.
       co_await qp_->read(from.subspan(0, 8), write.to.subspan(0, 8));
@@ -436,19 +438,17 @@ Task<void> Session::write_again(const OwedLatch& owed) {
 }
 
 Task<void> Session::give_back(OwedLatch& owed, Posting& unlatch) {
-  if (owed.by == UnlatchBy::count_back) {
-    co_await qp_->drain();  // the switch takes one request at a time
+  // A request that unlatches and fails may have happened.
+  if (owed.free_by_write) {
+    co_await write_again(owed, unlatch);
+    co_return;
   }
-  if (!owed.writes.empty() && owed.free_by_write) {
-    owed.certain = false;  // if the WRITE fails, it may have happened
-  }
-  co_await write_again(owed);
+  Posting written;
+  co_await write_again(owed, written);
   if (owed.version.length != 0) {
     co_await qp_->compare_swap(owed.version, owed.version_before, owed.version_before + 1);
   }
-  if (!owed.free_by_write) {  // if the request fails, it may have happened
-    co_await pair_of(owed).submit(unlatch, unlatch_of(owed));
-  }
+  co_await pair_of(owed).submit(unlatch, unlatch_of(owed));
 }
 
 // A WRITE's completion does not prove that it is placed (rule 2), and if the memory node ends the queue pair, it would
@@ -468,16 +468,18 @@ bool Session::prove_placement_at_end() {
 }
 
 Task<void> Session::close() {
-  co_await settle();
-  if (!is_placed()) {
-    co_await qp_->submit(proof_of_placement());
-    unplaced_latch_ = {};
-  }
-  co_await qp_->drain();
-  if (options_.latches.queue_pair != nullptr) {
-    co_await options_.latches.queue_pair->drain();
-    notice_unlatches_apart();
-  }
+  do {
+    co_await settle();
+    if (!is_placed()) {
+      co_await qp_->submit(proof_of_placement());
+      unplaced_latch_ = {};
+    }
+    co_await qp_->drain();
+    if (options_.latches.queue_pair != nullptr) {
+      co_await options_.latches.queue_pair->drain();
+      notice_unlatches_apart();
+    }
+  } while (!owed_.empty());  // an unlatch apart may have been lost meanwhile
   unlatches_.prune(qp_->completed_so_far());
   if (!in_doubt_.empty()) {
     throw FabricError(
@@ -504,8 +506,8 @@ void Session::see_outcomes() {
   std::erase_if(owed_, [&](OwedLatch& owed) {
     const QueuePair& pair = pair_of(owed);
     const OwedLatch::Asked asked = owed.asked;
-    const bool is_known =
-        owed.queue == nullptr && pair.carries(asked.posting) && asked.posting.last <= pair.completed_so_far();
+    const bool is_known = !owed.certain && owed.queue == nullptr && pair.carries(asked.posting) &&
+                          asked.posting.last <= pair.completed_so_far();
     if (!is_known) {
       return false;
     }
@@ -539,7 +541,7 @@ void Session::finish() {
       return false;
     }
     try {
-      if (owed.by == UnlatchBy::count_back && !reactor.wait_until_idle(pair, options_.linger)) {
+      if (options_.versions_at_switch && !reactor.wait_until_idle(pair, options_.linger)) {
         return false;
       }
       const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed)};

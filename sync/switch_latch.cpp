@@ -57,7 +57,7 @@ Task<ExclusiveGuard> SwitchLatch::do_latch(Session& session, Object object, std:
             .unlatch_by = UnlatchBy::swap_apart,
             .place = place};
   AcquisitionUnderWay under_way(hold);
-  LeaseWatch watch(session, place_of_latch.address);
+  LeaseWatch watch(session);
   std::uint64_t expected = kFree;
   while (attempts.shows_head()) {
     forget_failed_attempt(session, hold.buffer);
@@ -86,10 +86,10 @@ Task<ExclusiveGuard> SwitchLatch::do_latch(Session& session, Object object, std:
     hold.word = 0;
     hold.inherited = 0;
     if (attempts.expired()) {
-      watch.keep(seen, hold.since);
+      watch.keep(place_of_latch.address, seen, hold.since);
       co_return ExclusiveGuard();
     }
-    if (watch.expired(seen, hold.since)) {
+    if (watch.expired(place_of_latch.address, seen, hold.since)) {
       if (takeover == Takeover::refused) {
         throw_holder_lost(object, seen);
       }

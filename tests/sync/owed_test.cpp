@@ -296,16 +296,17 @@ TEST(LeaseWatch, CountsFromTheFirstSightToTheLastPost) {
   Store store(latch);
   SessionOptions options{.owner = 1, .lease = Lease{from_ns(20'000), from_ns(2'000)}};
   Session& session = store.add_session(options);
-  LeaseWatch watch(session, store.objects.at(0).latch().address);
+  const RemoteAddress place = store.objects.at(0).latch().address;
+  LeaseWatch watch(session);
   const std::uint64_t word = exclusive_word(7, 3);
   store.world.reactor().run_for(from_ns(5'000));
-  EXPECT_FALSE(watch.expired(word, session.now()));
+  EXPECT_FALSE(watch.expired(place, word, session.now()));
   const Time first = session.now();
   // The next request is posted soon; the client is then paused, and learns late that the holder had the latch then.
   store.world.reactor().run_for(from_ns(100'000));
-  EXPECT_FALSE(watch.expired(word, first + from_ns(19'000)));
-  EXPECT_TRUE(watch.expired(word, first + from_ns(20'000)));
-  EXPECT_FALSE(watch.expired(exclusive_word(7, 4), session.now())) << "it has unlatched in between";
+  EXPECT_FALSE(watch.expired(place, word, first + from_ns(19'000)));
+  EXPECT_TRUE(watch.expired(place, word, first + from_ns(20'000)));
+  EXPECT_FALSE(watch.expired(place, exclusive_word(7, 4), session.now())) << "it has unlatched in between";
 }
 
 // The first operation has met the holder `before` and was ended by its deadline; the next one meets it at `later`.
@@ -315,9 +316,9 @@ bool next_operation_finds_it_dead(Duration later, std::uint64_t before, std::uin
   SessionOptions options{.owner = 1, .lease = Lease{from_ns(20'000), from_ns(2'000)}};
   Session& session = store.add_session(options);
   store.world.reactor().run_for(from_ns(5'000));
-  LeaseWatch(session, store.objects.at(0).latch().address).keep(before, session.now());
+  LeaseWatch(session).keep(store.objects.at(0).latch().address, before, session.now());
   store.world.reactor().run_for(later);
-  return LeaseWatch(session, store.objects.at(object).latch().address).expired(now, session.now());
+  return LeaseWatch(session).expired(store.objects.at(object).latch().address, now, session.now());
 }
 
 TEST(LeaseWatch, GoesOnInTheNextOperationOnThatLatch) {
@@ -326,7 +327,7 @@ TEST(LeaseWatch, GoesOnInTheNextOperationOnThatLatch) {
   EXPECT_TRUE(next_operation_finds_it_dead(from_ns(20'000), word, word, 0));
   EXPECT_FALSE(next_operation_finds_it_dead(from_ns(20'000), word, word, 1)) << "another latch";
   EXPECT_FALSE(next_operation_finds_it_dead(from_ns(20'000), word, exclusive_word(7, 4), 0)) << "it was free meanwhile";
-  EXPECT_FALSE(next_operation_finds_it_dead(from_ns(2e7), word, word, 0)) << "its epoch may have come round";
+  EXPECT_FALSE(next_operation_finds_it_dead(from_ns(2.1e7), word, word, 0)) << "its epoch may have come round";
 }
 
 TEST(LeaseWatch, RemembersAFewLatchesOnly) {
@@ -336,13 +337,14 @@ TEST(LeaseWatch, RemembersAFewLatchesOnly) {
   Session& session = store.add_session(options);
   const std::uint64_t word = exclusive_word(7, 3);
   for (std::uint64_t i = 0; i < 64; ++i) {
-    LeaseWatch(session, store.objects.at(i).latch().address).keep(word, session.now());
+    LeaseWatch(session).keep(store.objects.at(i).latch().address, word, session.now());
   }
   store.world.reactor().run_for(from_ns(20'000));
   std::uint64_t remembered = 0;
   for (std::uint64_t i = 0; i < 64; ++i) {
-    LeaseWatch watch(session, store.objects.at(i).latch().address);
-    remembered += watch.expired(word, session.now()) ? 1U : 0U;
+    const RemoteAddress place = store.objects.at(i).latch().address;
+    LeaseWatch watch(session);
+    remembered += watch.expired(place, word, session.now()) ? 1U : 0U;
   }
   EXPECT_GE(remembered, 2U);
   EXPECT_LE(remembered, 16U);

@@ -336,6 +336,42 @@ TEST(WithoutOwner, ALatchWhoseUnlatchWasNeverPostedComesBack) {
   EXPECT_TRUE(session.in_doubt().empty());
 }
 
+Task<void> commit_after_the_loss(const ExclusiveLatch& latch, Store& store, Session& session, std::string& text) {
+  ExclusiveGuard guard = co_await latch.latch(session, store.objects.at(0));
+  fill(guard.payload(), 5);
+  const WorkRequest other = compare_swap(store.objects.at(1).latch(), kFree, kFree);
+  EXPECT_TRUE(session.qp().post(std::span(&other, 1)));
+  EXPECT_TRUE(store.world.lose_connection(session.qp()));
+  try {
+    co_await guard.commit();
+  } catch (const FabricError& error) {
+    text = error.what();
+  }
+}
+
+// The session tries to give back what it owes while the connection is still lost: nothing is posted, so what was
+// certain stays certain.
+TEST(WithoutOwner, AnUpdateThatWasNeverPostedComesBackAlsoIfTheFirstTryFails) {
+  const ExclusiveLatch basic(LatchLevel::basic);
+  const ExclusiveLatch combined(LatchLevel::combined);
+  const ExclusiveLatch by_write(Acquire::speculative, WriteUnlatch::awaited);
+  const ExclusiveLatch by_async_write(Acquire::speculative, WriteUnlatch::async);
+  for (const ExclusiveLatch* latch : {&basic, &combined, &by_write, &by_async_write}) {
+    Store store(*latch);
+    Session& session = store.add_session({.lost_work = ignore_lost_work});
+    std::string text;
+    store.run(commit_after_the_loss(*latch, store, session, text));
+    EXPECT_THAT(text, HasSubstr("was not sent"));
+    EXPECT_THROW(store.run(session.settle()), FabricError);
+    EXPECT_THROW(store.run(close_session(session)), FabricError);
+    store.run(bring_back(session));
+    store.run(close_session(session));
+    EXPECT_EQ(store.latch_word(0), kFree) << latch->name();
+    EXPECT_EQ(first_word(store.memory.bytes().subspan(store.layout.payload(0))), 5U) << latch->name();
+    EXPECT_TRUE(session.in_doubt().empty()) << latch->name();
+  }
+}
+
 Task<void> change_one_of_two(const Scheme& scheme, Session& session, Object outer, Object inner) {
   ExclusiveGuard held = co_await scheme.latch(session, outer);
   ExclusiveGuard guard = co_await scheme.latch(session, inner);

@@ -14,8 +14,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace sidelatch::sync {
 namespace {
@@ -215,9 +217,10 @@ Task<void> try_to_latch(const SwitchLatch& scheme, Session& session, Object obje
   }
 }
 
-// A session whose connection to the memory is lost while it READs object 0, which it has latched.
+// A session whose connection to the memory is lost while it READs object 0, which it has latched. With `both` the one
+// to its latches is lost before, and comes back.
 struct LostInTheRead {
-  LostInTheRead(Words words, bool leased) : rig(words) {
+  LostInTheRead(Words words, bool leased, bool both) : rig(words) {
     SessionOptions options{.lost_work = [](const LostWork& /*lost*/) { ++lost_work; }};
     if (leased) {
       options.owner = 3;
@@ -227,14 +230,24 @@ struct LostInTheRead {
     Session& session = rig.add_session(options);
     std::string outcome;
     rig.store.world.reactor().spawn(try_to_latch(rig.scheme, session, rig.store.objects.at(0), outcome));
-    while (session.qp().outstanding() == 0) {
+    for (int i = 0; i < 10'000 && session.qp().outstanding() == 0; ++i) {
       rig.store.world.reactor().run_for(from_ns(10));
+    }
+    EXPECT_EQ(session.qp().outstanding(), 1U);
+    if (both) {
+      const WorkRequest other = compare_swap(rig.words.words().subspan(8, 8), 0, 0);
+      EXPECT_TRUE(rig.pairs[0]->post(std::span(&other, 1)));
+      EXPECT_TRUE(rig.store.world.lose_connection(*rig.pairs[0]));
     }
     EXPECT_TRUE(rig.store.world.lose_connection(session.qp()));
     rig.store.world.reactor().run();
     EXPECT_EQ(outcome, "the connection has failed");
-    EXPECT_NE(rig.word(0), 0U);
-    EXPECT_EQ(session.owed(), 1U);
+    rig.store.world.reactor().run_for(from_ns(1e5));  // the unlatch is on its way
+    EXPECT_EQ(rig.word(0) != 0, both);
+    EXPECT_EQ(session.owed(), both ? 1U : 0U);
+    if (both) {
+      rig.store.run(rig.pairs[0]->reconnect());
+    }
   }
   Session& session() { return *rig.store.sessions.at(0); }
 
@@ -244,9 +257,9 @@ struct LostInTheRead {
 
 // The latches' queue pair works, so an operation could take latches of objects that it cannot READ.
 TEST_P(SwitchLatchForms, AnOperationWhoseConnectionToTheMemoryHasFailedTakesNoLatch) {
-  for (const bool leased : {false, true}) {
+  for (const auto& [leased, both] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
     for (const std::uint64_t object : {0U, 1U}) {
-      LostInTheRead scene(GetParam(), leased);
+      LostInTheRead scene(GetParam(), leased, both);
       Rig& rig = scene.rig;
       for (int i = 0; i < 3; ++i) {
         std::string outcome = "waits";
@@ -268,7 +281,7 @@ TEST_P(SwitchLatchForms, AnOperationWhoseConnectionToTheMemoryHasFailedTakesNoLa
 
 TEST_P(SwitchLatchForms, ASessionThatEndsGivesBackWhatNeedsNoConnectionToTheMemory) {
   for (const bool leased : {false, true}) {
-    LostInTheRead scene(GetParam(), leased);
+    LostInTheRead scene(GetParam(), leased, /*both=*/true);
     scene.rig.store.sessions.clear();
     EXPECT_EQ(scene.rig.word(0), 0U);
     EXPECT_EQ(LostInTheRead::lost_work, 0);

@@ -10,7 +10,8 @@
 // shows that it is free (TODS 2025, section 3.3).
 //
 // A session gives back what its operations have latched, however they end (owed.h). Its end waits until what was posted
-// has happened, `linger` at most, and reports what was lost. Better await close() before: it says so by an error.
+// has happened, `linger` at most, and reports what was lost. Better await close() before: it says so by an error. Until
+// then the objects' memory stays registered: a last request may go to a latch that a WRITE has freed.
 //
 // Thread-safety: a session belongs to one task at a time, on its queue pair's reactor.
 #pragma once
@@ -55,7 +56,7 @@ struct SessionOptions {
   LatchPeers* peers = nullptr;  ///< needed by McsLatch (latch_peers.h); must outlive the session
   std::uint64_t seed = 1;       ///< of the backoff
   DroppedGuardHandler dropped_guard = report_dropped_guard;
-  fabric::Duration linger = fabric::from_ns(1e9);  ///< the most that the session's end waits for what was posted
+  fabric::Duration linger = fabric::from_ns(1e9);  ///< the most that the session's end waits at a time
   LostWorkHandler lost_work = report_lost_work;    ///< called at the session's end if something was lost
   RemoteLatches latches{};          ///< for schemes whose latches are not where the objects are (switch_latch.h)
   bool versions_at_switch = false;  ///< the queue pair passes a switch that keeps versions (switched_version.h)
@@ -141,7 +142,7 @@ class Session {
       refuse_buffer(shape);
     }
     ++counters_.operations;
-    if (errors_seen_ != qp_->failures() || switch_is_busy()) [[unlikely]] {
+    if (errors_seen_ != qp_->failures()) [[unlikely]] {
       return {};
     }
     completed_seen_ = qp_->completed_so_far();
@@ -227,8 +228,8 @@ class Session {
 
   /// A place in a queue, or another latch, that the session cannot give back now.
   void owe(OwedLatch&& owed);
-  /// Sends the WRITEs of a commit again.
-  [[nodiscard]] fabric::Task<void> write_again(const OwedLatch& owed);
+  /// Sends the WRITEs of a commit again. `last`: the last of them that was posted; it outlives the task.
+  [[nodiscard]] fabric::Task<void> write_again(const OwedLatch& owed, fabric::Posting& last);
 
   /// The word of the next exclusive acquisition: owner and a new epoch, or the plain 1.
   [[nodiscard]] std::uint64_t next_word() noexcept { return exclusive_word(options_.owner, ++epoch_); }
@@ -317,7 +318,7 @@ class Session {
   std::vector<std::uint16_t> dead_owners_;
   std::vector<Sighting> sightings_;         // a few, the latest ones last
   fabric::RemoteAddress unplaced_latch_{};  // that a WRITE has freed whose placement is not proven; 0: none
-  std::uint64_t errors_seen_;               // of the queue pair; kOwes while the session owes a latch
+  std::uint64_t errors_seen_;               // of the queue pair; kOwes while operations must look closer
   std::uint64_t failures_;                  // of the queue pair that this session knows
   std::uint64_t completed_seen_ = 0;        // requests of the queue pair that had completed when it last worked
   std::uint64_t random_;
@@ -372,20 +373,19 @@ class Attempts {
   int heads_shown_ = 0;
 };
 
-/// Watches one latch for a holder that seems dead; for schemes. An operation that its deadline ends hands what it has
-/// learned to the session's next one on that latch, so a deadline may be shorter than a lease.
+/// Watches one latch, always the same one, for a holder that seems dead; for schemes. An operation that its deadline
+/// ends hands what it has learned to the session's next one on that latch, so a deadline may be shorter than a lease.
 class LeaseWatch {
  public:
-  LeaseWatch(Session& session, fabric::RemoteAddress latch) noexcept : session_(&session), latch_(latch) {}
+  explicit LeaseWatch(Session& session) noexcept : session_(&session) {}
   /// `word` was seen in the latch by a request posted at `asked`. True if its holder has had it for a whole lease. What
   /// counts is when the request was posted: the holder may have unlatched since, while this client was paused.
-  [[nodiscard]] bool expired(std::uint64_t word, fabric::Time asked) noexcept;
+  [[nodiscard]] bool expired(fabric::RemoteAddress latch, std::uint64_t word, fabric::Time asked) noexcept;
   /// The deadline ends the operation, which has seen `word` last.
-  void keep(std::uint64_t word, fabric::Time asked);
+  void keep(fabric::RemoteAddress latch, std::uint64_t word, fabric::Time asked);
 
  private:
   Session* session_;
-  fabric::RemoteAddress latch_;
   std::uint64_t holder_ = 0;
   fabric::Time since_{};
 };
