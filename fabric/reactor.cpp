@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <coroutine>
 #include <stdexcept>
 
 namespace sidelatch::fabric {
@@ -110,13 +111,17 @@ void Reactor::run_for(Duration duration) {
 }
 
 bool Reactor::wait_until_idle(QueuePair& queue_pair, Duration limit) noexcept {
-  // A world does not go on while a task is ready: ready ones wait aside, in their order.
+  // A world does not go on while a task is ready: ready ones wait aside, in their order. This caller waits as a task
+  // does, so that the world stops at the last completion and not at the limit.
+  QueuePair::ChainAwaiter all = queue_pair.drain();
   WaitList aside;
   const auto set_aside = [&] {
     while (!ready_.empty()) {
       Waiter& waiter = ready_.front();
       waiter.unlink();
-      aside.push_back(waiter);
+      if (&waiter != &all) {
+        aside.push_back(waiter);
+      }
     }
   };
   const std::uint64_t errors = queue_pair.failures();
@@ -124,11 +129,8 @@ bool Reactor::wait_until_idle(QueuePair& queue_pair, Duration limit) noexcept {
     const Time begin = now();
     const Time end = begin + std::min(limit, Time::max() - begin);  // whose limit is no limit waits for ever
     set_aside();
-    if (queue_pair.state() == QueuePair::State::ready && queue_pair.outstanding_so_far() > 0) {
-      queue_pair.request_signal();
-    }
-    while (queue_pair.outstanding_so_far() > 0 && queue_pair.state() == QueuePair::State::ready && now() < end &&
-           advance(end)) {
+    static_cast<void>(all.await_suspend(std::noop_coroutine()));
+    while (all.linked() && now() < end && advance(end)) {
       set_aside();
     }
   } catch (...) {  // the device is lost: the queue pair keeps what was in flight

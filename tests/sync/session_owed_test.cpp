@@ -515,6 +515,22 @@ TEST(OwedLatches, CommitsKeepTheirOrderIfTheConnectionIsLostOnceMore) {
   EXPECT_GT(cases, 10);
 }
 
+// The others' leases go on meanwhile.
+TEST(SessionEnd, TakesNoLongerThanWhatWasPosted) {
+  const ExclusiveLatch latch(LatchLevel::async);
+  const ExclusiveLatch by_write(Acquire::speculative, WriteUnlatch::async);
+  for (const ExclusiveLatch* scheme : {&latch, &by_write}) {
+    Store store(*scheme);
+    bool failed = false;
+    store.run(change_without_wait(*scheme, store.add_session(), store.objects.at(0), failed));
+    const Time begin = store.world.reactor().now();
+    store.sessions.clear();
+    EXPECT_LT(store.world.reactor().now() - begin, from_ns(20'000)) << scheme->name();
+    EXPECT_EQ(store.latch_word(0), kFree) << scheme->name();
+    EXPECT_FALSE(failed);
+  }
+}
+
 // A WRITE completes before it is placed, and is lost if the memory node ends the queue pair in between. What was
 // reported as done must survive that once the session has ended.
 class WriteUnlatchIsPlaced : public ::testing::TestWithParam<bool> {};
