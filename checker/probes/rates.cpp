@@ -124,7 +124,13 @@ class Measurement {
     loop.warm_up = options_->warm_up;
     loop.measured = options_->measured;
     loop.queue_pairs = &queue_pairs_;
-    const ClosedLoopResult result = run_closed_loop(*storage_, clients_, loop);
+    ClosedLoopResult result = run_closed_loop(*storage_, clients_, loop);
+    // On a machine with much other work a short time may pass without a single operation.
+    constexpr int kMostDoublings = 7;
+    for (int i = 0; result.operations == 0 && i < kMostDoublings && options_->keep_going(); ++i) {
+      loop.measured *= 2;
+      result = run_closed_loop(*storage_, clients_, loop);
+    }
     if (result.operations > 0) {
       series.points.push_back({static_cast<double>(x), plan_->is_latency ? result.mean_ns() / 1000 : result.mops()});
     }
