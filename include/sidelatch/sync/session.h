@@ -10,8 +10,8 @@
 // shows that it is free (TODS 2025, section 3.3).
 //
 // A session gives back what its operations have latched, however they end (owed.h). Its end waits until what was posted
-// has happened, `linger` at most, and reports what was lost. Better await close() before: it says so by an error. Until
-// then the objects' memory stays registered: a last request may go to a latch that a WRITE has freed.
+// has happened, `linger` at most at a time, and reports what was lost. Better await close() before: it says so by an
+// error. The objects' memory must stay registered until then: a last request may go to a latch that a WRITE has freed.
 //
 // Thread-safety: a session belongs to one task at a time, on its queue pair's reactor.
 #pragma once
@@ -56,7 +56,7 @@ struct SessionOptions {
   LatchPeers* peers = nullptr;  ///< needed by McsLatch (latch_peers.h); must outlive the session
   std::uint64_t seed = 1;       ///< of the backoff
   DroppedGuardHandler dropped_guard = report_dropped_guard;
-  fabric::Duration linger = fabric::from_ns(1e9);  ///< the most that the session's end waits at a time
+  fabric::Duration linger = fabric::from_ns(1e9);  ///< the longest of the waits of the session's end
   LostWorkHandler lost_work = report_lost_work;    ///< called at the session's end if something was lost
   RemoteLatches latches{};          ///< for schemes whose latches are not where the objects are (switch_latch.h)
   bool versions_at_switch = false;  ///< the queue pair passes a switch that keeps versions (switched_version.h)

@@ -12,9 +12,9 @@
 // the memory node may have acknowledged the WRITE before and not placed it (memory model, rules 2 and 7).
 //
 // The switch keeps one request of a queue pair in flight, so a session and its queue pair must not be used for anything
-// else meanwhile, and guards of one session end one after the other. What a destroyed task has left in flight is waited
-// for. A record is one packet at most, and lies on a slot
-// of 2^n bytes: LayoutKind::slotted.
+// else meanwhile, and guards of one session end one after the other. The session's next request waits for what a
+// destroyed task has left in flight. A record is one packet at most, and lies on a slot of 2^n bytes:
+// LayoutKind::slotted.
 //
 // There are no leases: the switch knows who holds what, and its control plane ends clients that have died
 // (switchsync/optimistic_switch.h). A session with an owner id is refused. If the queue pair fails, so has its
