@@ -52,6 +52,11 @@ bool may_be_held(std::uint64_t word, const OwedLatch& owed) {
   return holder_of(word) == holder_of(owed.word);
 }
 
+bool becomes_idle(QueuePair& pair, Time until) {
+  Reactor& reactor = pair.reactor();
+  return reactor.wait_until_idle(pair, std::max(Duration::zero(), until - reactor.now()));
+}
+
 }  // namespace
 
 Task<RingBuffer> Session::wait_for_buffer() {
@@ -458,10 +463,10 @@ WorkRequest Session::proof_of_placement() const {
 }
 
 // At the session's end: whether the proof was posted.
-bool Session::prove_placement_at_end() {
+bool Session::prove_placement_at_end(Time until) {
   try {
     const std::array<WorkRequest, 1> proof = {proof_of_placement()};
-    return qp_->reactor().wait_until_idle(*qp_, options_.linger) && qp_->post(proof);
+    return becomes_idle(*qp_, until) && qp_->post(proof);
   } catch (const FabricError&) {
     return false;
   }
@@ -497,11 +502,10 @@ Session::~Session() {
 }
 
 // At the session's end nothing can be awaited.
-void Session::see_outcomes() {
-  Reactor& reactor = qp_->reactor();
-  static_cast<void>(reactor.wait_until_idle(*qp_, options_.linger));
+void Session::see_outcomes(Time until) {
+  static_cast<void>(becomes_idle(*qp_, until));
   if (options_.latches.queue_pair != nullptr) {
-    static_cast<void>(reactor.wait_until_idle(*options_.latches.queue_pair, options_.linger));
+    static_cast<void>(becomes_idle(*options_.latches.queue_pair, until));
   }
   std::erase_if(owed_, [&](OwedLatch& owed) {
     const QueuePair& pair = pair_of(owed);
@@ -522,6 +526,7 @@ void Session::finish() {
   if (reactor.explores() || reactor.abandons_tasks()) {
     return;
   }
+  const Time until = now() + std::min(options_.linger, Time::max() - now());
   notice_failure();
   notice_unlatches_apart();
   std::vector<QueuePair*> pairs = {qp_};
@@ -532,7 +537,7 @@ void Session::finish() {
   }
   std::erase_if(pairs, [](const QueuePair* pair) { return pair->state() == QueuePair::State::error; });
   if (std::ranges::any_of(owed_, [](const OwedLatch& owed) { return owed.asked.posting.happened(); })) {
-    see_outcomes();
+    see_outcomes(until);
   }
   // Unlatches that nobody knows to have happened before their queue pairs are idle.
   const std::size_t posted = std::erase_if(owed_, [&](const OwedLatch& owed) {
@@ -541,7 +546,7 @@ void Session::finish() {
       return false;
     }
     try {
-      if (options_.versions_at_switch && !reactor.wait_until_idle(pair, options_.linger)) {
+      if (options_.versions_at_switch && !becomes_idle(pair, until)) {
         return false;
       }
       const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed)};
@@ -550,9 +555,9 @@ void Session::finish() {
       return false;
     }
   });
-  bool idle = is_placed() || qp_->state() == QueuePair::State::error || prove_placement_at_end();
+  bool idle = is_placed() || qp_->state() == QueuePair::State::error || prove_placement_at_end(until);
   for (QueuePair* const pair : pairs) {
-    idle = reactor.wait_until_idle(*pair, options_.linger) && idle;
+    idle = becomes_idle(*pair, until) && idle;
   }
   if (failures_ == qp_->failures()) {
     unlatches_.prune(qp_->completed_so_far());

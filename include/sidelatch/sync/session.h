@@ -56,7 +56,7 @@ struct SessionOptions {
   LatchPeers* peers = nullptr;  ///< needed by McsLatch (latch_peers.h); must outlive the session
   std::uint64_t seed = 1;       ///< of the backoff
   DroppedGuardHandler dropped_guard = report_dropped_guard;
-  fabric::Duration linger = fabric::from_ns(1e9);  ///< the longest of the waits of the session's end
+  fabric::Duration linger = fabric::from_ns(1e9);  ///< the most that the session's end waits for what was posted
   LostWorkHandler lost_work = report_lost_work;    ///< called at the session's end if something was lost
   RemoteLatches latches{};          ///< for schemes whose latches are not where the objects are (switch_latch.h)
   bool versions_at_switch = false;  ///< the queue pair passes a switch that keeps versions (switched_version.h)
@@ -298,10 +298,10 @@ class Session {
   void notice_unlatches_apart();
   [[nodiscard]] bool is_placed() const noexcept { return unplaced_latch_.value == 0; }
   [[nodiscard]] fabric::WorkRequest proof_of_placement() const;
-  [[nodiscard]] bool prove_placement_at_end();
+  [[nodiscard]] bool prove_placement_at_end(fabric::Time until);
   [[nodiscard]] fabric::QueuePair& pair_of(const OwedLatch& owed) const noexcept;
   void finish();
-  void see_outcomes();
+  void see_outcomes(fabric::Time until);
 
   static constexpr std::uint64_t kOwes = ~std::uint64_t{0};
 
