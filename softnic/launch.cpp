@@ -136,8 +136,9 @@ void set_environment(const LaunchOptions& options) {
   for (const auto& [name, value] : environment_of(settings)) {
     set(name, value);
   }
+  // Behind the program's own ones: a sanitizer's runtime must be the first.
   const char* const others = ::getenv("LD_PRELOAD");
-  set("LD_PRELOAD", others == nullptr || *others == '\0' ? library.string() : library.string() + " " + others);
+  set("LD_PRELOAD", others == nullptr || *others == '\0' ? library.string() : others + (" " + library.string()));
 }
 
 std::string describe_environment() {

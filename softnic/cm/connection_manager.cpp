@@ -256,7 +256,6 @@ bool ConnectionManager::hold(ConnectionId id) {
     return false;
   }
   connection->is_held = true;
-  send_receipt(*connection);
   return true;
 }
 

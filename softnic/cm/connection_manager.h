@@ -8,7 +8,7 @@
 //
 //   active side                        passive side
 //   connect()        -- REQ ->         connection_request
-//                    <- MRA --         hold()
+//                    <- MRA --         hold(), if REQ comes again
 //   connection_reply <- REP --         accept()
 //   confirm()        -- RTU ->         established
 //   disconnect()     -- DREQ ->        disconnected
@@ -174,7 +174,9 @@ class ConnectionManager {
   [[nodiscard]] bool accept(ConnectionId id, const Terms& terms, std::span<const std::byte> private_data, Time now);
   /// Active: sends RTU.
   [[nodiscard]] bool confirm(ConnectionId id, Time now);
-  /// Sends MRA: the owner takes its time for accept() or confirm(), up to 69 s.
+  /// The owner takes its time for accept() or confirm(): a message that is repeated meanwhile is answered by MRA, and
+  /// comes again 69 s later. Not the first one: whoever has an MRA repeats nothing, so that an RTU or REJ that is lost
+  /// then would be missed for so long.
   [[nodiscard]] bool hold(ConnectionId id);
   /// Sends REJ, of the request or of the reply.
   /// The same again for each repetition, until release().

@@ -8,6 +8,9 @@
 #include "export.h"
 
 #include "roce/headers.h"
+#include "softnic/nic/path.h"
+
+#include <fmt/format.h>
 
 #include <arpa/inet.h>
 
@@ -28,6 +31,11 @@ std::uint32_t next_handle() {
 
 nic::AddressVector resolved(ProcessNic& nic, const ibv_ah_attr& attributes) {
   nic::AddressVector address = address_of(attributes, nic.options().gids.size());
+  if (!nic::Path::is_possible(address, nic.options().gids[address.gid_index])) {
+    refuse(EINVAL, fmt::format("sgid_index {} and the destination's GID are of IPv4 and IPv6: take a GID of the "
+                               "destination's kind",
+                               address.gid_index));
+  }
   address.mac = nic.resolve(address.gid);
   return address;
 }

@@ -75,6 +75,41 @@ TEST(ConnectionManager, EachMessageMayBeLost) {
   }
 }
 
+// Also if both sides take their time, as programs do.
+TEST(ConnectionManager, EachMessageBetweenSlowOwnersMayBeLost) {
+  for (std::size_t lost = 0; lost < 3; ++lost) {
+    Managers world;
+    accept_all(world);
+    world.react = [&world, answer = world.react](std::size_t side, const Event& event) {
+      if (event.kind == Kind::connection_request || event.kind == Kind::connection_reply) {
+        EXPECT_TRUE(world[side].hold(event.id));
+      }
+      answer(side, event);
+    };
+    std::size_t seen = 0;
+    world.lose = [&](const InFlight&) { return seen++ == lost; };
+    const ConnectionId client = world.connect();
+    world.run_until(10s);
+    EXPECT_TRUE(world[0].is_established(client)) << "message " << lost;
+    EXPECT_EQ(world.count(1, Kind::established), 1U) << "message " << lost;
+  }
+}
+
+TEST(ConnectionManager, ARejectionByASlowOwnerMayBeLost) {
+  Managers world;
+  world.react = [&world](std::size_t side, const Event& event) {
+    if (event.kind == Kind::connection_request) {
+      EXPECT_TRUE(world[side].hold(event.id));
+      EXPECT_TRUE(world[side].reject(event.id, kConsumerReject, {}));
+    }
+  };
+  lose_first_rejection(world);
+  world.connect();
+  world.run_until(10s);
+  EXPECT_EQ(world.count(0, Kind::rejected), 1U);
+  EXPECT_EQ(world.count(1, Kind::connection_request), 1U);
+}
+
 TEST(ConnectionManager, DataThatArrivesFirstStandsForALostRtu) {
   Managers world;
   accept_all(world);

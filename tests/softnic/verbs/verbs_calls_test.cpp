@@ -200,6 +200,20 @@ TEST_F(VerbsCalls, DatagramsBringTheirHeader) {
   EXPECT_EQ(verbs.destroy_ah(handle), 0);
 }
 
+// A datagram to it could not be sent, and would stop those to everybody else.
+TEST_F(VerbsCalls, AnAddressOfTwoFamiliesIsRefused) {
+  ibv_ah_attr address = own_address();
+  ibv_gid ours{};
+  for (int index = 0; index < 2; ++index) {
+    ASSERT_EQ(verbs.query_gid(context, 1, index, &ours), 0);
+    address.grh.dgid = ours;
+    address.grh.sgid_index = static_cast<std::uint8_t>(1 - index);
+    errno = 0;
+    EXPECT_THAT(verbs.create_ah(domain, &address), IsNull());
+    EXPECT_EQ(errno, EINVAL);
+  }
+}
+
 TEST_F(VerbsCalls, BuiltRequestsArePostedTogetherOrNotAtAll) {
   ibv_qp_init_attr_ex attributes{};
   attributes.send_cq = attributes.recv_cq = queue;
