@@ -68,7 +68,8 @@ void BufferRing::append_to(std::vector<std::span<const std::byte>>& out) const {
   }
 }
 
-std::uint32_t BufferRing::available() const noexcept {
+std::uint32_t BufferRing::available() const {
+  qp_->reactor().progress_is_read(qp_, true);
   std::uint32_t n = 0;
   for (std::uint32_t i = 0; i < count_ - held_; ++i) {
     n += free_after_[free_[(first_free_ + i) % count_]] <= qp_->completed_so_far() ? 1U : 0U;
@@ -78,7 +79,7 @@ std::uint32_t BufferRing::available() const noexcept {
 
 Task<RingBuffer> BufferRing::acquire() {
   for (;;) {
-    RingBuffer buffer = try_acquire();
+    RingBuffer buffer = begin_acquire();
     if (buffer.valid()) {
       co_return buffer;
     }

@@ -171,6 +171,7 @@ bool QueuePair::post(std::span<const WorkRequest> chain) {
     if (!send_queue_has_room(chain.size())) {
       request_signal();  // a caller that only retries must find room eventually
     }
+    reactor_->progress_is_read(this, true);
     return false;
   }
   check_and_post(chain, false);

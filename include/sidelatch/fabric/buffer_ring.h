@@ -74,7 +74,15 @@ class BufferRing final : private Reactor::Spares {
   /// The buffer that has been free the longest; waits until there is one. Throws FabricError if the queue pair fails.
   [[nodiscard]] Task<RingBuffer> acquire();
   /// The same without waiting: an empty RingBuffer if none is free now.
-  [[nodiscard]] RingBuffer try_acquire() noexcept {
+  [[nodiscard]] RingBuffer try_acquire() {
+    RingBuffer buffer = begin_acquire();
+    if (!buffer.valid() && held_ < count_) [[unlikely]] {
+      qp_->reactor().progress_is_read(qp_, true);
+    }
+    return buffer;
+  }
+  /// The same for the library, which waits if it gets none.
+  [[nodiscard]] RingBuffer begin_acquire() noexcept {
     if (held_ == count_) {
       return {};
     }
@@ -95,7 +103,7 @@ class BufferRing final : private Reactor::Spares {
   /// Buffers that callers have not dropped yet.
   [[nodiscard]] std::uint32_t held() const noexcept { return held_; }
   /// Buffers that could be acquired now without waiting.
-  [[nodiscard]] std::uint32_t available() const noexcept;
+  [[nodiscard]] std::uint32_t available() const;
 
  private:
   friend class RingBuffer;

@@ -146,7 +146,7 @@ class Session {
       return {};
     }
     completed_seen_ = qp_->completed_so_far();
-    return ring_.try_acquire();
+    return ring_.begin_acquire();
   }
   /// For schemes: whether a destroyed task has left a request under way at a switch that takes one at a time. Then
   /// drain the queue pair first.

@@ -5,12 +5,15 @@
 
 #include "checker/explore/mutation.h"
 
+#include <sidelatch/fabric/buffer_ring.h>
 #include <sidelatch/fabric/error.h>
+#include <sidelatch/fabric/queue_pair.h>
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
 
 namespace sidelatch::explore {
@@ -160,6 +163,46 @@ void owner_looks(World& world) {
   const TwoClients pair(world);
   world.spawn(*pair.store.node, look_at_own(&pair.store));
   world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
+}
+
+// A client asks for room that its NIC makes by completing something: in its send queue, or in its ring of one buffer.
+Task<void> ask_for_room(Client* client, Store* store, fabric::QueuePair* small) {
+  const fabric::WorkRequest request = fabric::write(client->word(0), store->word(0));
+  co_await small->enqueue(request);
+  co_await small->enqueue(request);
+  co_await client->world->yield(*client->node);
+  const bool has_room = small->post(std::span(&request, 1));
+  client->world->require(!has_room, "the NIC was fast");
+  co_await small->drain();
+}
+
+Task<void> ask_for_a_buffer(Client* client, Store* store, fabric::QueuePair* small, fabric::BufferRing* ring) {
+  fabric::RingBuffer buffer = ring->try_acquire();
+  co_await small->enqueue(fabric::write(buffer.span().subspan(0, 8), store->word(0)));
+  buffer.drop();
+  co_await small->enqueue(fabric::write(client->word(0), store->word(1)));
+  co_await client->world->yield(*client->node);
+  buffer = ring->try_acquire();
+  client->world->require(!buffer.valid(), "the NIC was fast");
+  co_await small->drain();
+}
+
+fabric::QueuePair* connect_small(World& world, const TwoClients& pair) {
+  constexpr fabric::QueuePairOptions kSmall{.send_queue_depth = 2};
+  return world.make<std::unique_ptr<fabric::QueuePair>>(world.connect(*pair.first.node, *pair.store.node, 0, kSmall))
+      .get();
+}
+
+void owner_asks_for_room(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, ask_for_room(&pair.first, &pair.store, connect_small(world, pair)));
+}
+
+void owner_asks_for_a_buffer(World& world) {
+  const TwoClients pair(world);
+  fabric::QueuePair* const small = connect_small(world, pair);
+  auto& ring = world.make<fabric::BufferRing>(*small, 1U, std::uint64_t{64});
+  world.spawn(*pair.first.node, ask_for_a_buffer(&pair.first, &pair.store, small, &ring));
 }
 
 // A client looks at a buffer before the READ into it has completed.
@@ -350,6 +393,8 @@ INSTANTIATE_TEST_SUITE_P(
                  Mutation::revocations_come_last},
         Specimen{"ClientsBeforeAJudge", clients_before_a_judge, Outcome::broken, Mutation::judged_steps_come_first},
         Specimen{"OwnerLooks", owner_looks, Outcome::broken, Mutation::looks_come_first},
+        Specimen{"OwnerAsksForRoom", owner_asks_for_room, Outcome::broken, Mutation::looks_come_first},
+        Specimen{"OwnerAsksForABuffer", owner_asks_for_a_buffer, Outcome::broken, Mutation::looks_come_first},
         Specimen{"ReadsEarly", reads_early, Outcome::broken, Mutation::deliveries_are_unseen},
         Specimen{"ChangesEarly", changes_early, Outcome::broken, Mutation::buffers_come_first},
         Specimen{"PostsBeforeAndAfter", posts_before_and_after, Outcome::broken,
