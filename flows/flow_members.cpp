@@ -201,10 +201,12 @@ void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRi
     set_own(name, member.own, 0);
   }
   install_ring(running, producer, ring, device_->state());
-  // Who finds another one that is lost remembers it again.
+  // Who finds another one that is lost remembers it again; nobody finds one that a take_over() has left out.
   for (const Thread& thread : running.threads) {
     if (std::ranges::find(thread.producers, producer) != thread.producers.end()) {
-      set("marks", thread.number, get("marks", thread.number) & ~kLost);
+      if (!running.has_lost_earlier_producer) {
+        set("marks", thread.number, get("marks", thread.number) & ~kLost);
+      }
       look_anew(thread);
     }
   }

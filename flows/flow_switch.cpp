@@ -513,6 +513,10 @@ void FlowSwitch::stop(FlowId flow) {
   flows_.erase(found);
 }
 
+bool FlowSwitch::has(FlowId flow) const noexcept {
+  return std::ranges::find(flows_, flow, &Running::id) != flows_.end();
+}
+
 const FlowSwitch::Running& FlowSwitch::find(FlowId flow, const char* what) const {
   const auto found = std::ranges::find(flows_, flow, &Running::id);
   if (found == flows_.end()) {
@@ -530,7 +534,9 @@ bool FlowSwitch::have_all_ended(const Running& running) const {
 
 FlowState FlowSwitch::state(FlowId flow) const {
   const Running& running = find(flow, "state");
-  FlowState result;
+  FlowState result{.is_broken = running.has_lost_earlier_producer || running.has_lost_earlier_consumer,
+                   .has_lost_earlier_producer = running.has_lost_earlier_producer,
+                   .has_lost_earlier_consumer = running.has_lost_earlier_consumer};
   bool are_over = true;
   bool has_one_ended = false;
   const bool is_replicated = running.flow.kind == FlowKind::replicate;

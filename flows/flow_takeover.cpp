@@ -108,12 +108,18 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
   for (std::size_t p = 0; p < std::min(producers.size(), before.taken.size()); ++p) {
     note(static_cast<std::uint32_t>(p + 1), before.taken[p]);
   }
-  // Of those in the list the threads find out themselves. Who knows no more than that something was lost says
+  // Of those in the lists the threads find out themselves. Who knows no more than that something was lost says
   // is_broken.
-  bool is_one_lost = before.is_broken && before.lost_producers.empty() && before.lost_consumers.empty();
-  for (std::size_t p = producers.size(); p < before.lost_producers.size(); ++p) {
-    is_one_lost = is_one_lost || before.lost_producers[p];
-  }
+  const auto has_lost_behind = [](const std::vector<bool>& lost, std::size_t count) {
+    return count < lost.size() &&
+           std::find(lost.begin() + static_cast<std::ptrdiff_t>(count), lost.end(), true) != lost.end();
+  };
+  const bool is_unknown = before.is_broken && before.lost_producers.empty() && before.lost_consumers.empty();
+  running.has_lost_earlier_producer =
+      is_unknown || before.has_lost_earlier_producer || has_lost_behind(before.lost_producers, producers.size());
+  running.has_lost_earlier_consumer =
+      before.has_lost_earlier_consumer || has_lost_behind(before.lost_consumers, consumers.size());
+  bool is_one_lost = running.has_lost_earlier_producer;
   for (std::size_t p = 0; p < producers.size(); ++p) {
     const std::uint32_t number = running.producers[p].number;
     const std::uint32_t tail = producers[p].tail;

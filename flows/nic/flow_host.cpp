@@ -68,7 +68,7 @@ class FlowHost::Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
   ~Service() {
-    if (flow_) {
+    if (flow_ && control_->has(*flow_)) {  // its owner may have stopped it
       control_->stop(*flow_);
     }
   }

@@ -305,6 +305,37 @@ TEST(FlowTakeover, WhoLivesIsFoundAmongThoseThatAreThere) {
   EXPECT_THROW(control.take_over(flow_to(1), producers, {has_most}, {.lost_consumers = {true}}), std::invalid_argument);
 }
 
+// Who was left out of the list of a take-over is in none after it, and the next switch must know of it, too.
+TEST(FlowTakeover, WhoWasLostAndLeftOutIsRememberedByTheNextSwitches) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, {.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}});
+  std::uint64_t address = 4096;
+  const auto take_over = [&](const FlowState& before) {
+    Flow flow{.kind = FlowKind::replicate};
+    const auto ring = [&](const SwitchEnd& end) {
+      return FlowRing{.queue_pair = 1, .end = end, .address = address += 4096, .shape = {.slots = 4, .item_bytes = 8}};
+    };
+    flow.producers = {ring(control.new_end())};
+    flow.consumers = {ring(control.new_end())};
+    const auto id = control.take_over(flow, {{.head = 5, .tail = 2}}, {{.head = 2, .tail = 2}}, before);
+    const FlowState after = control.state(id);
+    control.stop(id);
+    return after;
+  };
+  for (const bool producer : {true, false}) {
+    FlowState state{.is_broken = true};
+    (producer ? state.lost_producers : state.lost_consumers) = {false, true};
+    for (int i = 0; i < 3; ++i) {
+      state = take_over(state);
+      EXPECT_TRUE(state.is_broken) << i;
+      EXPECT_EQ(state.has_lost_earlier_producer, producer) << i;
+      EXPECT_EQ(state.has_lost_earlier_consumer, !producer) << i;
+      EXPECT_EQ(state.lost_producers, std::vector<bool>{false});
+      EXPECT_EQ(state.lost_consumers, std::vector<bool>{false});
+    }
+  }
+}
+
 }  // namespace takeovers
 }  // namespace
 }  // namespace sidelatch::flows

@@ -110,6 +110,9 @@ struct FlowState {
   std::vector<bool> lost_producers{};      ///< those that were given up, as `taken`
   std::vector<bool> lost_consumers{};      ///< those that were given up, in their order
   std::vector<bool> left_consumers{};      ///< those that leave_consumer() named
+  /// One was given up that a take_over() since has left out of its list.
+  bool has_lost_earlier_producer = false;
+  bool has_lost_earlier_consumer = false;
   /// The most items of a batch at present, of each consumer; if replicated, one for all. It begins with 64 KiB; a
   /// packet that is lost halves it, and a batch without losses doubles it, up to Flow::batch_bytes.
   std::vector<std::uint32_t> batch_items{};
@@ -182,6 +185,8 @@ class FlowSwitch {
   /// The switch forgets the flow. What it has sent may still happen: end the units' queue pairs before their memory is
   /// used for something else. Throws std::invalid_argument if there is no such flow.
   void stop(FlowId flow);
+  /// Whether there is this flow: it was started, and not stopped.
+  [[nodiscard]] bool has(FlowId flow) const noexcept;
   [[nodiscard]] FlowState state(FlowId flow) const;
 
  private:
@@ -209,7 +214,9 @@ class FlowSwitch {
     std::vector<Thread> threads{};
     std::vector<std::uint32_t> consumers{};  // numbers
     std::vector<Member> producers{};
-    std::uint32_t left = 0;        // bits of a replicated flow's consumers
+    std::uint32_t left = 0;                  // bits of a replicated flow's consumers
+    bool has_lost_earlier_producer = false;  // FlowState
+    bool has_lost_earlier_consumer = false;
     std::uint32_t most_items = 0;  // of a batch
     std::uint32_t stride = 0;      // of items
     std::uint64_t bytes_per_second = 0;
