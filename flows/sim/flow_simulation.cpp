@@ -70,9 +70,14 @@ class FlowSimulation::World {
   [[nodiscard]] std::uint64_t now() const noexcept { return now_; }
 
   void call_unit(std::size_t unit, std::uint64_t at) {
+    static_cast<void>(units_.at(unit));
     add(static_cast<double>(std::max(at, now_)), What::processor, unit);
   }
   void ring(const FlowRing& ring) {
+    if (units_.at(ring.port)->device.find_queue_pair(ring.queue_pair) == nullptr) {
+      throw std::invalid_argument(
+          fmt::format("ring: unit {} has no queue pair {}; make it before its bell", ring.port, ring.queue_pair));
+    }
     add(static_cast<double>(now_) + profile_.nic.doorbell_ns, What::bell, ring.port, {}, ring.queue_pair);
   }
 
