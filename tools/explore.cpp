@@ -142,6 +142,9 @@ nlohmann::ordered_json to_json(const Cell& cell) {
   if (!verdict.bound.empty()) {
     json["bound"] = verdict.bound;
   }
+  if (!verdict.note.empty()) {
+    json["note"] = verdict.note;
+  }
   if (verdict.violation) {
     json["violation"] = explore::to_json(*verdict.violation);
   }
@@ -157,6 +160,9 @@ void print_cell(const Cell& cell) {
   const std::string states = verdict.states == 0 ? "" : fmt::format("{} states  ", verdict.states);
   fmt::print("{:<35} {:<9} {:<8} {:>9} executions {:>8.2f} s  {}{}\n", cell.scheme, fabric::model::name(cell.model),
              explore::name(verdict.outcome), verdict.executions, verdict.seconds, states, what);
+  if (!verdict.note.empty()) {
+    fmt::print("  {}\n", verdict.note);
+  }
   std::fflush(stdout);
 }
 

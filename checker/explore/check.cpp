@@ -400,6 +400,9 @@ class Coordinator {
       verdict_.bound.clear();
       verdict_.violation = make_violation(*program_, *options_, *found_);
     }
+    if (verdict_.outcome == Outcome::safe && !is_decided_) {
+      verdict_.states = 0;  // they have decided nothing
+    }
     verdict_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
     return std::move(verdict_);
   }

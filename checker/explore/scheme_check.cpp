@@ -76,7 +76,9 @@ CellResult explore_cell(std::string_view scheme, const CellOptions& options) {
     Verdict verdict =
         check(scheme_program(*selected.scheme, selected.entry->promise, workload, selected.layout), explored);
     ++result.programs;
-    result.verdict.note = verdict.note;
+    if (!verdict.note.empty()) {
+      result.verdict.note = verdict.note;
+    }
     result.verdict.executions += verdict.executions;
     result.verdict.redundant += verdict.redundant;
     result.verdict.events += verdict.events;

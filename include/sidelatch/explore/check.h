@@ -107,7 +107,9 @@ struct Verdict {
   std::uint64_t executions = 0;  ///< executions that are not equivalent to each other
   std::uint64_t redundant = 0;   ///< executions given up because an equivalent one was explored
   std::uint64_t events = 0;      ///< events in all executions, replays included
-  std::uint64_t states = 0;      ///< states that were visited, if there was a search through states
+  /// States that were visited, if there was a search through states. If `outcome` is safe, 0 says that the executions
+  /// have shown it, and any other number that these states have.
+  std::uint64_t states = 0;
   double seconds = 0;
   std::string bound;  ///< which bound was met, if `outcome` is bounded
   std::string note;   ///< if not what was asked for was done: what else, and why
