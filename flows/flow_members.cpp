@@ -332,8 +332,8 @@ void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRin
     }
   }
   if (all.producers.empty()) {
-    all.producers.push_back(running.flow.producers.front());  // its shape counts
-    all.producers.front().address = 0;
+    all.producers.push_back(running.flow.producers.front());  // its shape counts, and not whose memory it was
+    all.producers.front().mac = {};
   }
   all.consumers.clear();
   for (std::size_t c = 0; c < running.flow.consumers.size(); ++c) {
