@@ -137,12 +137,15 @@ void ConnectionService::after_fork_in_child() noexcept {
 void ConnectionService::say_farewell() noexcept {
   std::unique_lock lock(mutex_, std::try_to_lock);
   // exit() called within a call must not hang: that call holds the lock and will not release it.
-  constexpr std::chrono::milliseconds kForOthers{100};
-  for (const cm::Time limit = now() + kForOthers; !lock && now() < limit;) {
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-    static_cast<void>(lock.try_lock());
-  }
-  if (!lock) {
+  const auto try_for_a_while = [&lock] {
+    constexpr std::chrono::milliseconds kForOthers{100};
+    for (const cm::Time limit = now() + kForOthers; !lock && now() < limit;) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      static_cast<void>(lock.try_lock());
+    }
+    return lock.owns_lock();
+  };
+  if (!try_for_a_while()) {
     return;
   }
   try {
@@ -153,7 +156,10 @@ void ConnectionService::say_farewell() noexcept {
     for (const cm::Time limit = now() + kMost; (ids_.awaits_farewell() || !unsent_.empty()) && now() < limit;) {
       lock.unlock();
       std::this_thread::sleep_for(std::chrono::microseconds(200));  // what arrives may also wake our thread
-      lock.lock();
+      // A thread that forks may have it, and wait for a lock that our caller has.
+      if (!try_for_a_while()) {
+        return;
+      }
       take_arrivals();
       ids_.advance(now());
       finish();
