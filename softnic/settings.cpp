@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string_view>
 
 namespace sidelatch::softnic {
@@ -232,8 +235,7 @@ roce::FaultOptions faults_in(std::string_view text, const SettingNames& names) {
   return faults;
 }
 
-// The file itself for the first process, a file with the process's number for others.
-std::filesystem::path own_capture(const std::filesystem::path& path) {
+std::filesystem::path new_capture(const std::filesystem::path& path) {
   const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
   if (file >= 0) {
     ::close(file);
@@ -244,6 +246,24 @@ std::filesystem::path own_capture(const std::filesystem::path& path) {
   }
   std::filesystem::path own = path;
   return own.replace_extension(fmt::format(".{}{}", ::getpid(), path.extension().string()));
+}
+
+// The file itself for the first process, a file with the process's number for others. A NIC that the process makes
+// later goes on in the same file: programs open the device, close it and open it again.
+roce::CaptureOptions own_capture(const std::filesystem::path& path) {
+  struct Capture {
+    pid_t process;
+    std::filesystem::path file;
+  };
+  static std::mutex mutex;
+  static auto* const kCaptures = new std::map<std::filesystem::path, Capture>;  // for threads while the process exits
+  const std::scoped_lock lock(mutex);
+  if (const auto known = kCaptures->find(path); known != kCaptures->end() && known->second.process == ::getpid()) {
+    return {.path = known->second.file, .appends = true};
+  }
+  const std::filesystem::path file = new_capture(path);
+  kCaptures->insert_or_assign(path, Capture{::getpid(), file});
+  return {.path = file};
 }
 
 struct Open {
@@ -405,7 +425,7 @@ std::vector<std::pair<std::string, std::string>> environment_of(const Settings& 
 std::unique_ptr<roce::Wire> open_wire(const Settings& settings) {
   std::unique_ptr<roce::Wire> wire = std::visit(Open{}, settings.wire);
   if (settings.capture) {
-    wire = roce::with_capture(std::move(wire), {.path = own_capture(*settings.capture)});
+    wire = roce::with_capture(std::move(wire), own_capture(*settings.capture));
   }
   if (!text_of(settings.faults).empty()) {
     wire = roce::with_faults(std::move(wire), settings.faults);

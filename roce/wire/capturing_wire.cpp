@@ -5,7 +5,7 @@
 namespace sidelatch::roce {
 
 CapturingWire::CapturingWire(std::unique_ptr<Wire> wire, const CaptureOptions& options)
-    : wire_(std::move(wire)), file_(options.path) {}
+    : wire_(std::move(wire)), file_(options.path, options.appends) {}
 
 std::span<std::byte> CapturingWire::reserve(const MacAddress& destination, std::size_t bytes) {
   const std::span<std::byte> room = wire_->reserve(destination, bytes);

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -38,13 +39,17 @@ static_assert(sizeof(FrameHeader) == 16);
 
 }  // namespace
 
-PcapFile::PcapFile(const std::filesystem::path& path)
-    : path_(path.string()), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  const FileHeader header;
-  if (!file_.valid() || ::write(file_.number(), &header, sizeof header) != sizeof header) {
+PcapFile::PcapFile(const std::filesystem::path& path, bool appends)
+    : path_(path.string()),
+      file_(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | (appends ? 0 : O_TRUNC) | O_CLOEXEC, 0666)) {
+  struct stat old {};
+  if (!file_.valid() || ::fstat(file_.number(), &old) != 0) {
     fail();
   }
-  bytes_ = sizeof header;
+  const FileHeader header;
+  if (old.st_size == 0 && ::write(file_.number(), &header, sizeof header) != sizeof header) {
+    fail();
+  }
 }
 
 void PcapFile::add(std::span<const std::byte> frame, std::chrono::system_clock::time_point when) {
@@ -74,13 +79,12 @@ void PcapFile::add(std::span<const std::byte> frame, std::chrono::system_clock::
     }
     const int error = errno;
     // Cut the file back to the last whole frame.
-    if (::ftruncate(file_.number(), static_cast<off_t>(bytes_)) == 0) {
-      ::lseek(file_.number(), static_cast<off_t>(bytes_), SEEK_SET);
+    if (const off_t end = written > 0 ? ::lseek(file_.number(), 0, SEEK_CUR) : -1; end >= written) {
+      static_cast<void>(::ftruncate(file_.number(), end - written));
     }
     errno = error;
     fail();
   }
-  bytes_ += bytes;
 }
 
 void PcapFile::fail() const {

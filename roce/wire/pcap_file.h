@@ -19,8 +19,8 @@ namespace sidelatch::roce {
 
 class PcapFile {
  public:
-  /// Replaces an old file. Throws WireError.
-  explicit PcapFile(const std::filesystem::path& path);
+  /// Replaces an old file, or goes on behind its frames. Throws WireError.
+  explicit PcapFile(const std::filesystem::path& path, bool appends = false);
   /// Throws WireError; the file then ends with the previous frame.
   void add(std::span<const std::byte> frame, std::chrono::system_clock::time_point when);
 
@@ -29,7 +29,6 @@ class PcapFile {
 
   std::string path_;
   FileDescriptor file_;
-  std::size_t bytes_ = 0;
 };
 
 }  // namespace sidelatch::roce

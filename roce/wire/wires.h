@@ -99,7 +99,8 @@ struct FaultOptions {
 /// Writes every frame sent and received to a file that Wireshark, tshark and tcpdump read (pcap with nanoseconds).
 /// After a crash the file has every frame up to the last one. Costs a system call per frame.
 struct CaptureOptions {
-  std::filesystem::path path;  ///< an old file is replaced
+  std::filesystem::path path;
+  bool appends = false;  ///< behind the frames of a capture that is there; otherwise an old file is replaced
 };
 [[nodiscard]] std::unique_ptr<Wire> with_capture(std::unique_ptr<Wire> wire, const CaptureOptions& options);
 

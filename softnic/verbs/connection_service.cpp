@@ -19,6 +19,7 @@
 #include <cstring>
 #include <iterator>
 #include <random>
+#include <utility>
 
 namespace sidelatch::softnic::verbs {
 
@@ -185,18 +186,19 @@ ConnectionService::ConnectionService(std::shared_ptr<ProcessNic> nic)
       ports_(nic_->settings().wire, nic_->options().gids),
       ids_(*this, options_for(*nic_)),
       buffers_(kBuffers * kBufferBytes) {
-  nic_->call([this](nic::Nic& device) {
-    make_queue_pair(device);
-    nic_->management = [this](nic::Nic& /*device*/) { hear(); };
-    nic_->farewell = [this] { say_farewell(); };
-  });
   try {
+    nic_->call([this](nic::Nic& device) {
+      make_queue_pair(device);
+      nic_->management = [this](nic::Nic& /*device*/) { hear(); };
+      nic_->farewell = [this] { say_farewell(); };
+    });
     const WithoutSignals none;
     std::thread([this] { run(); }).detach();
-  } catch (...) {  // there are too many threads
-    nic_->call([this](nic::Nic& /*device*/) {
+  } catch (...) {  // there are too many threads, or there is no memory
+    nic_->call([this](nic::Nic& device) {
       nic_->management = {};
       nic_->farewell = {};
+      destroy_queue_pair(device);
     });
     throw;
   }
@@ -231,6 +233,22 @@ void ConnectionService::make_queue_pair(nic::Nic& device) {
   }
   pair_->modify({.state = QueuePairState::rtr}, Attributes::state);
   pair_->modify({.state = QueuePairState::rts}, Attributes::state | Attributes::send_psn);
+}
+
+// Of one that may be half made.
+void ConnectionService::destroy_queue_pair(nic::Nic& device) {
+  if (pair_ != nullptr) {
+    device.destroy(*std::exchange(pair_, nullptr));
+  }
+  if (completions_ != nullptr) {
+    device.destroy(*std::exchange(completions_, nullptr));
+  }
+  if (key_ != 0) {
+    device.deregister_memory(std::exchange(key_, 0));
+  }
+  if (domain_ != 0) {
+    device.destroy_domain(std::exchange(domain_, 0));
+  }
 }
 
 void ConnectionService::post_receive(std::uint64_t buffer) {

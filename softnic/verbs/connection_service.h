@@ -106,6 +106,7 @@ class ConnectionService final : public cm::Surroundings {
   void take_arrivals();
 
   void make_queue_pair(nic::Nic& nic);
+  void destroy_queue_pair(nic::Nic& nic);
   void post_receive(std::uint64_t buffer);
   void hear();
   void finish() noexcept;

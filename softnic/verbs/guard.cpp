@@ -5,9 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
+#include <functional>
 #include <new>
 
 namespace sidelatch::softnic::verbs {
@@ -31,18 +32,11 @@ int errno_for(nic::NicError::Kind kind) {
 void refuse(int error, const std::string& what) { throw VerbsError(error, what); }
 
 void complain(const std::string& sentence) noexcept {
-  static std::mutex mutex;
-  static std::string* last = nullptr;  // never destroyed: threads may complain while the process exits
-  try {
-    const std::scoped_lock lock(mutex);
-    if (last == nullptr) {
-      last = new std::string;
-    }
-    if (*last != sentence) {
-      *last = sentence;
-      static_cast<void>(std::fprintf(stderr, "sidelatch softnic: %s\n", sentence.c_str()));
-    }
-  } catch (...) {  // not even memory for this
+  // A mutex would stay locked in a child that another thread forks meanwhile.
+  static std::atomic<std::size_t> last = 0;
+  const std::size_t hash = std::hash<std::string>{}(sentence);
+  if (last.exchange(hash, std::memory_order_relaxed) != hash) {
+    static_cast<void>(std::fprintf(stderr, "sidelatch softnic: %s\n", sentence.c_str()));
   }
 }
 

@@ -7,7 +7,10 @@
 
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <variant>
@@ -137,10 +140,27 @@ TEST(Settings, ASecondProcessCapturesToAFileOfItsOwn) {
   Settings settings;
   settings.wire = roce::FolderWireOptions{.folder = folder.path() / "wire"};
   settings.capture = folder.path() / "x.pcap";
-  const auto first = open_wire(settings);
-  const auto second = open_wire(settings);  // as another process would
-  EXPECT_TRUE(std::filesystem::exists(folder.path() / "x.pcap"));
+  std::ofstream(folder.path() / "x.pcap") << "another process's";
+  const auto own = open_wire(settings);
+  EXPECT_EQ(std::filesystem::file_size(folder.path() / "x.pcap"), std::strlen("another process's"));
   EXPECT_TRUE(std::filesystem::exists(folder.path() / ("x." + std::to_string(::getpid()) + ".pcap")));
+}
+
+// Programs open the device, look at it, close it, and open it again for their work.
+TEST(Settings, AllNicsOfAProcessCaptureToOneFile) {
+  const TemporaryFolder folder;
+  Settings settings;
+  settings.wire = roce::FolderWireOptions{.folder = folder.path() / "wire"};
+  settings.capture = folder.path() / "x.pcap";
+  constexpr std::size_t kFrame = 64;
+  for (int nic = 0; nic < 3; ++nic) {
+    const auto wire = open_wire(settings);
+    constexpr roce::MacAddress kAll = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    ASSERT_EQ(wire->reserve(kAll, kFrame).size(), kFrame);
+    wire->commit(kFrame);
+  }
+  EXPECT_EQ(std::filesystem::file_size(*settings.capture), 24 + 3 * (16 + kFrame));     // of pcap's headers
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);  // the wire, and the capture
 }
 
 TEST(Settings, ACaptureThatCannotBeWrittenIsNamed) {

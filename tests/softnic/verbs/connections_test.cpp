@@ -6,6 +6,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <pthread.h>
+
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -222,6 +226,24 @@ TEST(ConnectionThreads, TakeNoSignalsOfTheProgram) {
       }
     }
     return threads == 2;  // of the NIC and of the connection manager
+  });
+  EXPECT_TRUE(succeeds(child));
+}
+
+TEST(ConnectionThreads, IfOneCannotBeMadeTheNextTryFindsAllAsItWas) {
+  const Verbs& verbs = Verbs::load();
+  const pid_t child = start([&verbs] {
+    ibv_device** const list = verbs.get_device_list(nullptr);
+    const ibv_context* const context = verbs.open_device(list[0]);  // has its thread
+    verbs.free_device_list(list);
+    const auto ask_for_stacks_of = [](std::size_t bytes) {
+      pthread_attr_t attributes;
+      return ::pthread_getattr_default_np(&attributes) == 0 && ::pthread_attr_setstacksize(&attributes, bytes) == 0 &&
+             ::pthread_setattr_default_np(&attributes) == 0 && ::pthread_attr_destroy(&attributes) == 0;
+    };
+    constexpr const char* kChannels = "/dev/infiniband/rdma_cm";
+    return context != nullptr && ask_for_stacks_of(std::size_t{1} << 50U) && verbs.open(kChannels, O_RDWR) < 0 &&
+           ask_for_stacks_of(std::size_t{1} << 23U) && verbs.open(kChannels, O_RDWR) >= 0;
   });
   EXPECT_TRUE(succeeds(child));
 }
