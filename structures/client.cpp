@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <vector>
 
 namespace sidelatch::structures {
 
@@ -106,7 +107,14 @@ Task<void> Client::drain() {
 
 Task<void> Client::reconnect() {
   std::exception_ptr error;
+  std::vector<QueuePair*> connections;
   for (const auto& queue_pair : queue_pairs_) {
+    connections.push_back(queue_pair.get());
+  }
+  if (QueuePair* const latches = sessions_.front()->options().latches.queue_pair) {  // of all sessions
+    connections.push_back(latches);
+  }
+  for (QueuePair* const queue_pair : connections) {
     try {
       if (queue_pair->state() == QueuePair::State::error) {
         co_await queue_pair->reconnect();
@@ -174,12 +182,14 @@ std::uint16_t Client::next_dead_owner(std::uint64_t structure) const {
 void Client::look_at_connections() {
   for (std::size_t i = 0; i < sessions_.size(); ++i) {
     sync::Session& session = *sessions_[i];
-    if (session.has_lost_work() && session.qp().state() == QueuePair::State::error) {
+    const QueuePair* const latches = session.options().latches.queue_pair;
+    const bool lost_latches = latches != nullptr && latches->state() == QueuePair::State::error;
+    if (session.has_lost_work() && (session.qp().state() == QueuePair::State::error || lost_latches)) {
       throw FabricError(Status::flushed,
-                        fmt::format("the connection to memory node {} was lost with {} updates or unlatches that had "
+                        fmt::format("the connection to {}memory node {} was lost with {} updates or unlatches that had "
                                     "not happened yet, although their operations had returned; reconnect() sends them "
                                     "again",
-                                    i, session.owed()));
+                                    lost_latches ? "the latches of " : "", i, session.owed()));
     }
   }
 }

@@ -120,6 +120,33 @@ TEST_P(AtSwitches, BTreesAreLinearizable) {
   expect_linearizable(*tree, workers);
 }
 
+Task<void> read_with_no_right(QueuePair& qp, LocalSpan into) {
+  (void)co_await qp.read(into, RemoteSpan{{64}, 8, {0xdead}});
+}
+
+// The connection of the latches, where they are apart, is none of those that the client has made.
+TEST_P(AtSwitches, AClientBringsBackTheConnectionToTheSwitch) {
+  const HashTableOptions options{.value_bytes = 8, .capacity = 12, .entries_per_bucket = 2, .overflow_buckets = 40};
+  std::unique_ptr<HashTable> table;
+  build(table, options, HashTable::bytes_needed(*scheme_, options, 1));
+  Node& node = world_.add_node("client");
+  Client client(node, memory_nodes_, table->buffer_bytes(), place_.options(node, {}));
+  const auto put = [&](std::uint64_t value) {
+    return world_.reactor().run(table->put(client, 7, std::as_bytes(std::span(&value, 1))));
+  };
+  ASSERT_EQ(put(1), Outcome::done);
+  sync::Session& session = client.session(0);
+  QueuePair* const apart = session.options().latches.queue_pair;
+  QueuePair& pair = apart != nullptr ? *apart : session.qp();
+  const MemoryRegion eight = node.allocate(8, Access::local_write);
+  EXPECT_THROW(world_.reactor().run(read_with_no_right(pair, eight.local())), FabricError);
+  ASSERT_EQ(pair.state(), QueuePair::State::error);
+  EXPECT_THROW(static_cast<void>(put(2)), FabricError);
+  world_.reactor().run(client.reconnect());
+  EXPECT_EQ(put(3), Outcome::done);
+  world_.reactor().run(client.close());
+}
+
 std::vector<checker::SchemeEntry> sound_at_switches() {
   std::vector<checker::SchemeEntry> chosen;
   for (const checker::SchemeEntry& entry : checker::schemes_at_switches()) {

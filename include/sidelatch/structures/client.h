@@ -81,11 +81,12 @@ class Client {
   [[nodiscard]] fabric::Reactor& reactor() const noexcept { return sessions_.front()->qp().reactor(); }
   /// Returns when no request of this client is under way at a memory node.
   [[nodiscard]] fabric::Task<void> drain();
-  /// Brings back the connections that have failed, gives back the latches that failed operations have left
-  /// (sync/owed.h), and sends their commits again. Afterwards the client can be used as before. An operation that threw
-  /// a FabricError has either happened as a whole or, but for splits and merges of its nodes, not at all. Throws
-  /// FabricError if a connection cannot be brought back: a memory node has ended it, or is gone. The others are back
-  /// then. If the memory node has revoked the client, make a new client with a new owner id.
+  /// Brings back the connections that have failed (also the one of SessionOptions::latches), gives back the latches
+  /// that failed operations have left (sync/owed.h), and sends their commits again. Afterwards the client can be used
+  /// as before. An operation that threw a FabricError has either happened as a whole or, but for splits and merges of
+  /// its nodes, not at all. Throws FabricError if a connection cannot be brought back: a memory node has ended it, or
+  /// is gone. The others are back then. If the memory node has revoked the client, make a new client with a new owner
+  /// id.
   [[nodiscard]] fabric::Task<void> reconnect();
   /// The end of a client: gives back what failed operations have left, and returns when nothing is under way. What was
   /// reported as done is done then. Throws FabricError, and what a derived class says; SessionOptions::lost_work tells
