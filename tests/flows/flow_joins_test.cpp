@@ -488,6 +488,38 @@ TEST_P(FlowJoins, AProducerThatWasGivenUpComesBackWithEveryItem) {
   }
 }
 
+// All of its own items come; those of the one that was lost before do not.
+TEST_P(FlowJoins, WhoComesBackDoesNotHideThatAnotherWasLostAndLeftOut) {
+  for (const bool had_another : {true, false}) {
+    FlowNetworkOptions options = open_flow(GetParam(), 2, 2);
+    options.time_out = std::chrono::microseconds(20);
+    options.most_retries = 2;
+    Elastic flow(options);
+    flow.run([&] { return flow.popped() >= 10; });
+    flow.network.fail_over(had_another);
+    const std::size_t of_host = GetParam() == FlowKind::shuffle ? 2 : 1;
+    const auto are_lost = [&] {
+      const FlowState state = flow.network.state();
+      return std::all_of(state.lost_producers.begin(), state.lost_producers.begin() + static_cast<long>(of_host),
+                         [](bool lost) { return lost; });
+    };
+    bool is_cut = true;
+    flow.network.on_send = [&](std::size_t from, std::size_t to, std::span<const std::byte>) {
+      return is_cut && (from == 0 || to == 0) ? 0 : -1;
+    };
+    flow.run(are_lost);
+    is_cut = false;
+    for (std::size_t ring = 0; ring < of_host; ++ring) {
+      flow.network.rejoin_producer(ring);
+    }
+    flow.network.control().close(flow.network.flow());
+    flow.run_to_the_end();
+    expect_right(flow, 2 * of_host);
+    EXPECT_EQ(std::ranges::count(flow.broken, true), had_another ? 2 : 0);
+    EXPECT_EQ(flow.network.state().is_broken, had_another);
+  }
+}
+
 void expect_refused(const std::function<void()>& call, const std::string& says) {
   try {
     call();

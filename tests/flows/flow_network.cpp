@@ -113,7 +113,7 @@ void FlowNetwork::start() {
   flow_ = control_->start(flow);
 }
 
-void FlowNetwork::fail_over() {
+void FlowNetwork::fail_over(bool had_another_producer) {
   // First the old switch is cut off.
   for (std::size_t i = 0; i < rings(); ++i) {
     kill_ring(i);
@@ -123,6 +123,7 @@ void FlowNetwork::fail_over() {
   }
   FlowState before = state();
   before.taken.clear();  // what is in the rings must do
+  before.has_lost_earlier_producer = had_another_producer;
   control_.reset();
   replace_switch();
   ++own_.ip[3];

@@ -81,8 +81,9 @@ class FlowNetwork : public switchsync::SwitchedNics {
   void kill_consumer(std::size_t consumer);
   /// Ends the flow and all queue pairs, whatever is on its way, and begins another flow in the same memory.
   void start_anew();
-  /// The switch stops as it is, and another one takes the flow over.
-  void fail_over();
+  /// The switch stops as it is, and another one takes the flow over. `had_another_producer`: one that was lost, and
+  /// that a take-over before has left out of the list.
+  void fail_over(bool had_another_producer = false);
   /// Another producer joins the flow, on a new ring of the same host as `like`; in a shuffle as many rings as it needs.
   /// Returns its first ring.
   std::size_t join_producer(std::size_t like);

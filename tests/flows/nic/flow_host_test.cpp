@@ -164,6 +164,21 @@ TEST_F(FlowHostTest, BeginsWhenAllAreThereAndEndsWhenAllHaveLeft) {
   EXPECT_THROW(static_cast<void>(control().state(flow)), std::invalid_argument);
 }
 
+TEST_F(FlowHostTest, EndsWellIfItsFlowWasStoppedAtTheSwitch) {
+  host({.item_bytes = 64});
+  exchange::Lines producer = unit("producer 0 8 64 1 little");
+  exchange::Lines consumer = unit("consumer 0 8 64 1 little");
+  connect(producer);
+  connect(consumer);
+  serve_until([&] { return host().has_begun(); });
+  const FlowSwitch::FlowId flow = host().flow();
+  EXPECT_TRUE(control().has(flow));
+  control().stop(flow);
+  EXPECT_FALSE(control().has(flow));
+  host({.item_bytes = 64});  // the first one ends
+  EXPECT_FALSE(host().has_begun());
+}
+
 // Rings that share memory are no flow. Others may try.
 TEST_F(FlowHostTest, UnitsThatAreNoFlowAreToldWhy) {
   host({.producers = 2, .item_bytes = 64});

@@ -183,5 +183,18 @@ TEST(FlowSimulation, RefusesNoUnitsAndTooMany) {
   EXPECT_THROW(FlowSimulation(profile, kSlowSwitch, 255), std::invalid_argument);
 }
 
+TEST(FlowSimulation, RefusesUnitsAndConnectionsThatAreNotThere) {
+  FlowSimulation world(fabric::sim::load_profile("connectx5"), kSlowSwitch, 2);
+  const RingShape shape{.slots = 4, .item_bytes = 8};
+  EXPECT_THROW(world.add_ring(2, shape, world.control().new_end()), std::out_of_range);
+  EXPECT_THROW(world.set_unit(2, {}), std::out_of_range);
+  EXPECT_THROW(world.call_unit(2, 100), std::out_of_range);
+  FlowRing ring = world.add_ring(0, shape, world.control().new_end());
+  ring.queue_pair += 77;
+  EXPECT_THROW(world.ring(ring), std::invalid_argument);
+  ring.port = 2;
+  EXPECT_THROW(world.ring(ring), std::out_of_range);
+}
+
 }  // namespace
 }  // namespace sidelatch::flows

@@ -48,6 +48,8 @@ class FlowSimulation {
   ~FlowSimulation();
 
   [[nodiscard]] FlowSwitch& control() noexcept;
+  // What names a unit that is not there throws std::out_of_range.
+
   /// A cleared ring in new memory of this unit, and its connection. The path MTU is 4096.
   FlowRing add_ring(std::size_t unit, const RingShape& shape, const SwitchEnd& end);
   /// Of a ring that add_ring() has returned.
@@ -58,7 +60,7 @@ class FlowSimulation {
   /// Calls the unit's processor at that time, too: for what depends on when it acts, as bells do.
   void call_unit(std::size_t unit, std::uint64_t nanoseconds);
   /// The unit rings: an empty SEND on the ring's connection. It leaves nic.doorbell_ns later. From within set_unit()'s
-  /// function only.
+  /// function only. Throws std::invalid_argument if the unit has no such queue pair.
   void ring(const FlowRing& ring);
   /// Runs until that time, or until `done` says so, which is asked after each event.
   void run_until(std::uint64_t nanoseconds, const std::function<bool()>& done = {});
