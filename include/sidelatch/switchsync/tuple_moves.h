@@ -19,10 +19,11 @@
 //   3. the version into its word, if it has another one (an unlatch without a WRITE), and a READ that waits for that
 //   4. the entry goes. A READ that passed while it was hot finds an odd version in its place
 //
-// If a request fails in between, the move is given up: the tuple is what it was. If the switch restarts, all tuples are
-// cold, with the versions of a new epoch: recover() of optimistic_switch.h. Clients take no part in a move, so one that
-// dies leaves nothing of it behind. A client that dies with a latch leaves a hot tuple, which stays hot while it is
-// latched or in doubt.
+// If a request fails in between, the move is given up: the tuple is what it was. A WRITE whose connection has failed
+// may still be placed later, and would then bring an old version back. So the memory's end of that connection must be
+// gone before another one is used for moves. If the switch restarts, all tuples are cold, with the versions of a new
+// epoch: recover() of optimistic_switch.h. Clients take no part in a move, so one that dies leaves nothing of it
+// behind. A client that dies with a latch leaves a hot tuple, which stays hot while it is latched or in doubt.
 //
 // The switch and the words are interfaces: a control plane in this process that reaches memory by a queue pair is what
 // they are by default; `sidelatch switch` calls its control plane in another thread, and asks the memory server.
