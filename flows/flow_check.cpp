@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -109,6 +110,8 @@ void FlowSwitch::check(const Flow& flow, std::size_t known_producers, std::size_
   }
   const RingShape& first = flow.producers.front().shape;
   std::set<std::uint32_t> ends;
+  // Of the new rings: one that has ended may have left its number to another.
+  std::map<std::tuple<MacAddress, Ipv4Address, std::uint32_t>, std::string> connections;
   const auto check_ring = [&](const std::string& name, const FlowRing& ring) {
     try {
       ring.shape.check();
@@ -135,6 +138,11 @@ void FlowSwitch::check(const Flow& flow, std::size_t known_producers, std::size_
     check_24_bits(name + ": queue_pair", ring.queue_pair);
     check_24_bits(name + ": end.queue_pair", ring.end.queue_pair);
     check_24_bits(name + ": end.psn", ring.end.psn);
+    const auto [other, is_first] = connections.emplace(std::tuple(ring.mac, ring.ip, ring.queue_pair), name);
+    if (!is_first) {
+      throw std::invalid_argument(fmt::format("{}: queue_pair {} is also that of {}: each ring has its own", name,
+                                              ring.queue_pair, other->second));
+    }
     const std::uint32_t end = ring.end.queue_pair;
     if (end < kFirstEnd || end - kFirstEnd >= are_ends_used_.size()) {
       throw std::invalid_argument(fmt::format("{}: end.queue_pair {} is none that new_end() has given", name, end));

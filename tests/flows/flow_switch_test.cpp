@@ -30,6 +30,7 @@ Flow plain(FlowSwitch& control) {
   const RingShape shape{.slots = 4, .item_bytes = 8};
   const FlowRing ring{.mac = {2, 0, 0, 0, 0, 1}, .ip = {10, 0, 0, 1}, .queue_pair = 17, .shape = shape};
   Flow flow{.producers = {ring}, .consumers = {ring}};
+  flow.consumers[0].queue_pair = 18;
   flow.producers[0].end = control.new_end();
   flow.consumers[0].end = control.new_end();
   return flow;
@@ -63,6 +64,8 @@ TEST(FlowSwitch, WhatIsWrongIsNamed) {
             "producers[0]: port 2: those of the switch are 0 to 1");
   EXPECT_EQ(refusal([](Flow& flow) { flow.producers[0].queue_pair = 1U << 24; }),
             "producers[0]: queue_pair 0x1000000: it has 24 bits");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.consumers[0].queue_pair = 17; }),
+            "consumers[0]: queue_pair 17 is also that of producers[0]: each ring has its own");
   EXPECT_NE(refusal([](Flow& flow) { flow.consumers[0].end = flow.producers[0].end; }), "no error");
   EXPECT_FALSE(device.next_generated());
   EXPECT_EQ(device.state().table("Move.members").size(), 0U);  // a refused flow leaves nothing
@@ -93,6 +96,7 @@ TEST(FlowSwitch, RingsOfAReplicatedFlowThatDifferAreNamed) {
     flow.producers[0].shape = flow.consumers[0].shape = {.slots = 4, .item_bytes = 4096};
     flow.consumers.push_back(flow.consumers[0]);
     flow.consumers[1].address = 0x100000;
+    flow.consumers[1].queue_pair = 19;
     flow.consumers[1].end = {.queue_pair = control.new_end().queue_pair, .psn = flow.consumers[0].end.psn};
     change(flow);
     return message_of([&] { control.stop(control.start(flow)); });

@@ -263,8 +263,10 @@ TEST(FlowTakeover, ItGoesOnAtAnyTimeOfTheSwitchsClock) {
 TEST(FlowTakeover, CountersThatCannotBeAreRefused) {
   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
   FlowSwitch control(device, {.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}});
+  std::uint32_t queue_pair = 0;
   const auto ring = [&] {
-    return FlowRing{.queue_pair = 1, .end = control.new_end(), .address = 4096, .shape = {.slots = 4, .item_bytes = 8}};
+    return FlowRing{
+        .queue_pair = ++queue_pair, .end = control.new_end(), .address = 4096, .shape = {.slots = 4, .item_bytes = 8}};
   };
   const Flow flow{.producers = {ring()}, .consumers = {ring()}};
   EXPECT_THROW(control.take_over(flow, {}, {{}}), std::invalid_argument);
@@ -281,7 +283,11 @@ TEST(FlowTakeover, WhoLivesIsFoundAmongThoseThatAreThere) {
     Flow flow{.kind = FlowKind::replicate};
     std::uint64_t address = 4096;
     const auto ring = [&](const SwitchEnd& end) {
-      return FlowRing{.queue_pair = 1, .end = end, .address = address += 4096, .shape = {.slots = 4, .item_bytes = 8}};
+      address += 4096;
+      return FlowRing{.queue_pair = static_cast<std::uint32_t>(address / 4096),
+                      .end = end,
+                      .address = address,
+                      .shape = {.slots = 4, .item_bytes = 8}};
     };
     flow.producers = {ring(control.new_end())};
     for (const SwitchEnd& end : control.new_ends(consumers)) {
@@ -313,7 +319,11 @@ TEST(FlowTakeover, WhoWasLostAndLeftOutIsRememberedByTheNextSwitches) {
   const auto take_over = [&](const FlowState& before) {
     Flow flow{.kind = FlowKind::replicate};
     const auto ring = [&](const SwitchEnd& end) {
-      return FlowRing{.queue_pair = 1, .end = end, .address = address += 4096, .shape = {.slots = 4, .item_bytes = 8}};
+      address += 4096;
+      return FlowRing{.queue_pair = static_cast<std::uint32_t>(address / 4096),
+                      .end = end,
+                      .address = address,
+                      .shape = {.slots = 4, .item_bytes = 8}};
     };
     flow.producers = {ring(control.new_end())};
     flow.consumers = {ring(control.new_end())};

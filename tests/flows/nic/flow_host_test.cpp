@@ -62,11 +62,12 @@ class FlowHostTest : public ::testing::Test {
   std::string connect(exchange::Lines& lines) {
     const std::string ends = said_to(lines);
     EXPECT_THAT(ends, StartsWith("ends "));
-    lines.send("rings 2 3 17:5:4096");
+    lines.send(fmt::format("rings 2 3 {}:5:4096", ++queue_pair_));
     return ends;
   }
 
  private:
+  std::uint32_t queue_pair_ = 16;
   std::string name_ = fmt::format("flow-host-{}", ::getpid());
   p4::WiredSwitch device_{zero_sided_program(), {.ports = {{.number = 0, .wire = "shm:" + name_}}}};
   FlowSwitch control_{device_.device(), {.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}}};
@@ -206,7 +207,7 @@ TEST_F(FlowHostTest, AnOpenFlowTakesOthers) {
   serve_until([&] { return host().has_begun(); });
   exchange::Lines another = unit("consumer 0 8 64 1 little");
   EXPECT_THAT(said_to(another), StartsWith("ends "));
-  another.send("rings 2 3 18:5:65536");
+  another.send("rings 2 3 20:5:65536");
   EXPECT_EQ(said_to(another), "begin");
   EXPECT_EQ(host().state().delivered.size(), 2U);
   host().close();
