@@ -228,7 +228,6 @@ class ConnectionManager {
     bool is_released = false;
     bool is_held = false;
     bool has_rejected = false;  // `last` is the rejection
-    bool has_receipt = false;   // the other side has got our request, and takes its time
     bool is_extended = false;
     ConnectionId id = 0;
     std::uint32_t remote_id = 0;  // 0: not known yet

@@ -127,7 +127,6 @@ void ConnectionManager::on(const Route& route, std::uint64_t /*transaction*/, co
   constexpr std::uint8_t kRequest = 0;
   const State waits = message.of == kRequest ? State::request_sent : State::reply_sent;
   if (connection->state == waits) {
-    connection->has_receipt = true;
     set_deadline(*connection, std::max(connection->deadline, now + service_time(message.service_timeout)));
   }
 }
@@ -414,8 +413,9 @@ void ConnectionManager::on_departure(Connection& connection, Time now) {
       close(connection, {.kind = Event::Kind::rejected, .reason = kConsumerReject});
       break;
     case State::request_sent:
-      close(connection, connection.has_receipt ? Event{.kind = Event::Kind::rejected, .reason = kConsumerReject}
-                                               : Event{.kind = Event::Kind::unreachable});
+      // A kernel rejects the requests that its process has not accepted, or is not there to accept.
+      close(connection, *connection.occupant != 0 ? Event{.kind = Event::Kind::rejected, .reason = kConsumerReject}
+                                                  : Event{.kind = Event::Kind::unreachable});
       break;
     default:
       close(connection, {.kind = Event::Kind::unreachable});

@@ -105,20 +105,29 @@ RemoteSpan WordsAtSwitch::words() const noexcept {
 }
 
 std::unique_ptr<QueuePair> WordsAtSwitch::connect(Node& client) {
-  const std::uint16_t station = station_of(&client, stations_, control_);
-  const std::uint32_t number = ++queue_pairs_;
-  control_.connect({.ip = SimulatedSwitch::ip_of(kStorage),
-                    .queue_pair = number,
-                    .client = SimulatedSwitch::ip_of(station),
-                    .client_queue_pair = number,
-                    .client_psn = number});
   auto pair = client.connect(*storage_);
-  between_.add(world_->pass_through(*pair, between_), {.client = station,
-                                                       .client_queue_pair = number,
-                                                       .target = kStorage,
-                                                       .target_queue_pair = number,
-                                                       .first_psn = number});
+  connected(world_->pass_through(*pair, *this), client);
   return pair;
+}
+
+void WordsAtSwitch::connected(std::uint64_t connection, const Node& from) {
+  const std::uint16_t station = station_of(&from, stations_, control_);
+  if (const auto old = connections_.find(connection); old != connections_.end()) {
+    control_.disconnect(old->second);
+    between_.remove(connection);
+  }
+  const std::uint32_t number = ++queue_pairs_;
+  const auto at_switch = control_.connect({.ip = SimulatedSwitch::ip_of(kStorage),
+                                           .queue_pair = number,
+                                           .client = SimulatedSwitch::ip_of(station),
+                                           .client_queue_pair = number,
+                                           .client_psn = number});
+  connections_.insert_or_assign(connection, at_switch);
+  between_.add(connection, {.client = station,
+                            .client_queue_pair = number,
+                            .target = kStorage,
+                            .target_queue_pair = number,
+                            .first_psn = number});
 }
 
 std::uint64_t WordsAtSwitch::word(RemoteAddress record) const {

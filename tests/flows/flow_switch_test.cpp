@@ -189,6 +189,7 @@ TEST(FlowSwitch, FlowsThatCannotWorkAreRefused) {
             "producers[0]: address 0xfffffffffffffffc: a ring of 160 bytes there goes beyond the end of memory");
   EXPECT_EQ(refusal([&](Flow& flow) {
               flow.producers.push_back(flow.producers[0]);
+              flow.producers[1].queue_pair = 19;
               flow.producers[1].end = control.new_end();
               flow.producers[1].address = 128;
             }),
@@ -218,6 +219,7 @@ TEST(FlowSwitch, FlowsThatAreNot1To1GiveTheirRegistersBack) {
     flow.kind = FlowKind::balance;
     while (flow.producers.size() < producers) {
       flow.producers.push_back(flow.producers.front());
+      flow.producers.back().queue_pair += static_cast<std::uint32_t>(flow.producers.size());
       flow.producers.back().end = control.new_end();
       flow.producers.back().address += std::uint64_t{1000} * flow.producers.size();
     }

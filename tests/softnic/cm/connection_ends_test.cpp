@@ -234,10 +234,11 @@ TEST(ConnectionEnds, WhatTheWireDoesNotKnowChangesNothing) {
 }
 
 TEST(ConnectionEnds, ARequestToWhoIsGoneEnds) {
-  for (const bool is_held : {false, true}) {
+  for (const auto& [was_there, is_held] : {std::pair{true, false}, {true, true}, {false, false}}) {
     Managers world;
-    world.occupants = {{kClientAddress, 3}, {kServerAddress, 7}};
-    world.react = [&](std::size_t side, const Event& event) {
+    world.occupants = {{kClientAddress, 3}, {kServerAddress, was_there ? 7 : 0}};
+    world.lose = [was_there](const InFlight&) { return !was_there; };
+    world.react = [&, is_held = is_held](std::size_t side, const Event& event) {
       if (is_held && event.kind == Kind::connection_request) {
         EXPECT_TRUE(world[side].hold(event.id));
       }
@@ -248,7 +249,7 @@ TEST(ConnectionEnds, ARequestToWhoIsGoneEnds) {
     world.lose = [](const InFlight&) { return true; };
     world.run_until(1s);
     ASSERT_EQ(world.events(0).size(), 1U);
-    EXPECT_EQ(world.last(0).kind, is_held ? Kind::rejected : Kind::unreachable);
+    EXPECT_EQ(world.last(0).kind, was_there ? Kind::rejected : Kind::unreachable);
   }
 }
 

@@ -67,7 +67,7 @@ class TuplesAtSwitch final : public fabric::sim::NetworkDevice {
 };
 
 /// p4/switch_atomics.p4, compiled, or another form of it: a latch for every `granule` bytes of a memory node's region.
-class WordsAtSwitch {
+class WordsAtSwitch final : public fabric::sim::NetworkDevice {
  public:
   /// Throws std::invalid_argument if the region needs more words than the switch has.
   WordsAtSwitch(fabric::sim::Simulation& world, fabric::Node& storage, const fabric::RemoteSpan& memory,
@@ -81,6 +81,13 @@ class WordsAtSwitch {
   [[nodiscard]] std::uint64_t word(fabric::RemoteAddress record) const;
   [[nodiscard]] WordSwitch& control() noexcept { return control_; }
 
+  /// A queue pair that has reconnected is a new connection for the switch.
+  void connected(std::uint64_t connection, const fabric::Node& from) override;
+  [[nodiscard]] fabric::Duration cable() const override { return between_.cable(); }
+  [[nodiscard]] fabric::Duration latency() const override { return between_.latency(); }
+  [[nodiscard]] Verdict request(Message& message) override { return between_.request(message); }
+  void answer(Message& message) override { between_.answer(message); }
+
  private:
   fabric::sim::Simulation* world_;
   fabric::Node* storage_;
@@ -89,6 +96,7 @@ class WordsAtSwitch {
   SimulatedSwitch between_;
   WordSwitch control_;
   std::map<const fabric::Node*, std::uint16_t> stations_;
+  std::map<std::uint64_t, WordSwitch::ConnectionId> connections_;
   std::uint32_t queue_pairs_ = 0;
 };
 
