@@ -451,8 +451,7 @@ class Work {
             });
   }
   void add_effects() {
-    for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::write_atomic, Pair::atomic_read,
-                            Pair::fenced_read_write, Pair::fenced_atomic_write, Pair::completed_write_read}) {
+    for (const Pair pair : kAllPairs) {
       observe<OrderOptions>(name(pair), [pair](const Cluster& on, const OrderOptions& options) {
         return probe_order(*on.storage, on.clients, pair, options);
       });

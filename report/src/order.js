@@ -18,11 +18,15 @@ const effects = {
   'order/write-write': 'a WRITE becomes visible before the WRITE posted before it',
   'order/write-atomic': 'an atomic overtakes the WRITE posted before it',
   'order/fenced-atomic-write': 'a fenced WRITE overtakes the atomic posted before it',
+  'order/fenced-atomic-atomic': 'a fenced atomic overtakes the atomic posted before it',
   'order/atomic-read': 'a READ overtakes the atomic posted before it',
+  'order/atomic-atomic': 'an atomic overtakes the atomic posted before it on the same word',
   'lines/within-write': 'a line of a WRITE becomes visible before one at a lower address',
   'visibility/after-completion': "a WRITE completes before a CPU of the memory's machine sees all its bytes",
   'visibility/read-after-completion':
     "a READ of another queue pair, posted after a WRITE's completion, does not see it",
+  'visibility/atomic-after-completion':
+    "an atomic of another queue pair, posted after a WRITE's completion, does not see it",
   'unlatch/write-against-fetch-add': 'a FETCH-ADD undoes a WRITE to its word',
   'unlatch/write-against-cas': 'a CAS undoes a WRITE to its word',
   'atomics/nic': 'two atomics of the NIC on one word do not exclude each other',

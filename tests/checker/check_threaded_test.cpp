@@ -164,13 +164,13 @@ TEST(Check, JsonCarriesTheContract) {
       EXPECT_EQ(probe["bound95"].is_null(), probe["seen"] > 0) << names.back();
     }
   }
-  EXPECT_THAT(
-      names,
-      ElementsAre("torn-read", "torn-read", "torn-read", "order/read-read", "order/read-write", "order/write-read",
-                  "order/write-atomic", "order/atomic-read", "order/fenced-read-write", "order/fenced-atomic-write",
-                  "visibility/read-after-completion", "order/write-write", "lines/within-write",
-                  "visibility/after-completion", "unlatch/write-against-fetch-add", "unlatch/write-against-cas",
-                  "atomics/nic", "atomics/cpu", "torn-read/offset", "torn-read/in-cache", "atomics/two-ports"));
+  EXPECT_THAT(names, ElementsAre("torn-read", "torn-read", "torn-read", "order/read-read", "order/read-write",
+                                 "order/write-read", "order/write-atomic", "order/atomic-read", "order/atomic-atomic",
+                                 "order/fenced-read-write", "order/fenced-atomic-write", "order/fenced-atomic-atomic",
+                                 "visibility/read-after-completion", "visibility/atomic-after-completion",
+                                 "order/write-write", "lines/within-write", "visibility/after-completion",
+                                 "unlatch/write-against-fetch-add", "unlatch/write-against-cas", "atomics/nic",
+                                 "atomics/cpu", "torn-read/offset", "torn-read/in-cache", "atomics/two-ports"));
   EXPECT_EQ(json["lock_table"]["address_bits"], 12);
   EXPECT_EQ(json["lock_table"]["slots"], 512);
   EXPECT_EQ(json["schemes"][0]["verdict"], "unsafe");

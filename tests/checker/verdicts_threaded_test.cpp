@@ -13,16 +13,17 @@ namespace sidelatch::checker {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 
 // All probes had chances and saw nothing; blocks were mixed at lines.
 CheckReport flawless() {
   CheckReport report;
   report.torn_reads = {{.block_bytes = 512, .reads = 1000, .granularity = 64, .later_in_front = 300}};
-  for (const std::string_view probe :
-       {name(Pair::write_read), name(Pair::write_atomic), name(Pair::atomic_read), name(Pair::fenced_read_write),
-        name(Pair::fenced_atomic_write), name(Pair::completed_write_read), name(Sight::write_write),
-        name(Sight::lines_within_write), name(Rival::nic)}) {
+  for (const Pair pair : kAllPairs) {
+    report.observations.push_back({.name = std::string(name(pair)), .chances = 1000});
+  }
+  for (const std::string_view probe : {name(Sight::write_write), name(Sight::lines_within_write), name(Rival::nic)}) {
     report.observations.push_back({.name = std::string(probe), .chances = 1000});
   }
   report.guarantees = examine_guarantees(report);
@@ -52,13 +53,34 @@ TEST(Verdicts, AProvedSchemeIsSafeUnderWhatItNeeds) {
   const SchemeReport farm = proved("optimistic/farm", flawless());
   EXPECT_EQ(farm.verdict, Verdict::safe) << farm.evidence;
   EXPECT_THAT(farm.evidence, HasSubstr("no tear in 100 chances; right in all 164 executions"));
-  // The order of WRITEs and of their lines is missing: the scheme is safe without it.
-  EXPECT_EQ(farm.assuming.size(), 8U);
+  // Whole lines, atomics that exclude each other, nine pairs, and two rules that no probe tries. The order of WRITEs
+  // and of their lines is missing: the scheme is safe without it.
+  EXPECT_EQ(farm.assuming.size(), 13U);
   const SchemeReport unlatched = proved("optimistic/farm+write-unlatch", flawless());
   EXPECT_EQ(unlatched.verdict, Verdict::safe) << unlatched.evidence;
-  EXPECT_EQ(unlatched.assuming.size(), 10U);
-  EXPECT_THAT(unlatched.assuming.back(),
-              AllOf(HasSubstr("ascending order"), HasSubstr("0 of 1000 chances, at most 0.3 %")));
+  EXPECT_EQ(unlatched.assuming.size(), 15U);
+  EXPECT_THAT(unlatched.assuming,
+              Contains(AllOf(HasSubstr("ascending order"), HasSubstr("0 of 1000 chances, at most 0.3 %"))));
+}
+
+// Rules of the proof's model that no probe tries are named beside those that one has tried.
+TEST(Verdicts, WhatNoProbeTriesIsAssumedInWords) {
+  const SchemeReport farm = proved("optimistic/farm", flawless());
+  EXPECT_THAT(farm.assuming, Contains(AllOf(HasSubstr("complete in posting order"), HasSubstr("no probe tries"))));
+  EXPECT_THAT(farm.assuming, Contains(AllOf(HasSubstr("a fence holds back a READ"), HasSubstr("no probe tries"))));
+}
+
+// The model of the proof gives these to every scheme.
+TEST(Verdicts, EachPairThatTheProofRestsOnCanRefuteIt) {
+  for (const Pair pair : {Pair::write_read, Pair::write_atomic, Pair::atomic_read, Pair::atomic_atomic,
+                          Pair::fenced_read_write, Pair::fenced_atomic_write, Pair::fenced_atomic_atomic,
+                          Pair::completed_write_read, Pair::completed_write_atomic}) {
+    CheckReport report = flawless();
+    observation(report, name(pair)).seen = 1;
+    const SchemeReport farm = proved("optimistic/farm", report);
+    EXPECT_EQ(farm.verdict, Verdict::not_exercised) << name(pair);
+    EXPECT_THAT(farm.evidence, HasSubstr("broken 1 times in 1000 chances")) << name(pair);
+  }
 }
 
 TEST(Verdicts, ARefutedGuaranteeIsInTheWayOfThoseWhoNeedIt) {

@@ -9,16 +9,22 @@
 //   write_read    WRITE of a block, then READ of its last word: the READ did not see it
 //   write_atomic  WRITE of a block, then FETCH-ADD on its last word: it did not add to what was written
 //   atomic_read   FETCH-ADD, then READ of the word: the READ did not see it
+//   atomic_atomic FETCH-ADD, then FETCH-ADD on the word: the second one's old value is not the higher one
 //
-// Three more must hold whatever the others show:
+// Five more must hold whatever the others show:
 //
-//   fenced_read_write      as read_write, the WRITE with the fence flag (rule 6)
-//   fenced_atomic_write    FETCH-ADD, then WRITE of the word with the fence flag: the FETCH-ADD added to it (rule 6)
-//   completed_write_read   WRITE of a block and, after its completion, READ on another queue pair (rule 2)
+//   fenced_read_write        as read_write, the WRITE with the fence flag (rule 6)
+//   fenced_atomic_write      FETCH-ADD, then WRITE of the word with the fence flag: the FETCH-ADD added to it (rule 6)
+//   fenced_atomic_atomic     FETCH-ADD, then FETCH-ADD with the fence flag on another word of the line (rule 6). Other
+//                            clients READ both words: one READ saw the second FETCH-ADD and not the first
+//   completed_write_read     WRITE of a block and, after its completion, READ on another queue pair (rule 2)
+//   completed_write_atomic   the same with a FETCH-ADD on the block's last word in place of the READ (rule 2)
 //
-// In read_read, atomic_read and fenced_atomic_write other clients keep incrementing the same word.
+// In read_read, and where the first request is a FETCH-ADD, other clients keep incrementing its word. A chain of
+// fenced_atomic_atomic is a chance if a READ saw one FETCH-ADD without the other.
 //
-// As a control, both requests are also posted at the same time on two queue pairs, where nothing orders them. The
+// As a control, both requests are also posted where nothing orders them: those of fenced_atomic_atomic on one queue
+// pair without the fence, all others at the same time on two queue pairs (of atomic_atomic the second one first). The
 // control shows whether the probe would see an inversion. Its results are control_chances and control_seen in the
 // observation's detail.
 //
@@ -28,6 +34,7 @@
 #include <sidelatch/checker/observation.h>
 #include <sidelatch/fabric/node.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -41,10 +48,24 @@ enum class Pair : std::uint8_t {
   write_read,
   write_atomic,
   atomic_read,
+  atomic_atomic,
   fenced_read_write,
   fenced_atomic_write,
+  fenced_atomic_atomic,
   completed_write_read,
+  completed_write_atomic,
 };
+inline constexpr std::array kAllPairs = {Pair::read_read,
+                                         Pair::read_write,
+                                         Pair::write_read,
+                                         Pair::write_atomic,
+                                         Pair::atomic_read,
+                                         Pair::atomic_atomic,
+                                         Pair::fenced_read_write,
+                                         Pair::fenced_atomic_write,
+                                         Pair::fenced_atomic_atomic,
+                                         Pair::completed_write_read,
+                                         Pair::completed_write_atomic};
 [[nodiscard]] std::string_view name(Pair pair);  ///< "order/read-read", "visibility/read-after-completion"
 
 struct OrderOptions {
