@@ -112,10 +112,14 @@ bool looks_early(const Event& delivering, const Event& running) {
          (into_receive_buffer && delivering.node == running.client);
 }
 
-// A client that crashes is told of no completion. Before the crash it would have been.
+// A client that crashes is told of no completion and of no message. Before the crash it would have been.
 bool silences(const Event& crash, const Event& completing) {
-  return crash.action.crash != 0 && is_request_step(completing) && ends(completing.action.kind) &&
-         completing.initiator == crash.client;
+  if (crash.action.crash == 0 || !is_request_step(completing)) {
+    return false;
+  }
+  const StepKind kind = completing.action.kind;
+  return (ends(kind) && completing.initiator == crash.client) ||
+         ((kind == StepKind::receive || kind == StepKind::execute) && completing.receiver == crash.client);
 }
 
 [[noreturn]] void refuse(std::string_view text) {

@@ -127,8 +127,9 @@ struct Event {
     std::uint32_t number = 0;  ///< of the SENDs of that queue pair
     friend bool operator==(const Receive&, const Receive&) = default;
   };
-  std::vector<Receive> receives;  ///< receive buffers that it posted
-  std::uint32_t send = 0;         ///< of a SEND's step: how many SENDs its queue pair had before
+  std::vector<Receive> receives;   ///< receive buffers that it posted
+  std::uint32_t send = 0;          ///< of a SEND's step: how many SENDs its queue pair had before
+  std::uint16_t receiver = kNone;  ///< of a SEND's step: the client that gets the message
   struct Suspension {
     std::uint16_t client = 0;
     std::uint32_t number = 0;

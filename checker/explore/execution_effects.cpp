@@ -41,6 +41,7 @@ void Execution::describe(const model::Step& step) {
   event_->behind = requests_[step.owner][step.index].behind;
   event_->send = requests_[step.owner][step.index].send;
   event_->request = model::kind_of(request.opcode);
+  event_->receiver = event_->request == model::Kind::send ? queue_pair.target : Event::kNone;
   const bool takes_buffer = event_->request == model::Kind::send && step.kind != StepKind::fetch;
   if (takes_buffer && event_->send < queue_pair.receive_buffers.size() && !machine_.failed(step.wr())) {
     event_->buffer_thread = actors_[queue_pair.target].machine_thread;

@@ -135,7 +135,7 @@ void Execution::happen(const Action& action, bool described) {
   if (described) {
     event_->target = event_->local = event_->source = {};
     event_->nic = event_->thread = event_->lease_of = event_->initiator = event_->node = Event::kNone;
-    event_->buffer_thread = Event::kNone;
+    event_->buffer_thread = event_->receiver = Event::kNone;
     event_->fenced = event_->touches = event_->fence = event_->changes = event_->by_cpu = false;
     event_->behind = event_->buffer_behind = 0;
     event_->word = 0;

@@ -301,6 +301,80 @@ TEST(DependenceOfSteps, AgreesWithBothOrdersOfSchemes) {
   expect_enough(compare_all(schemes));
 }
 
+// ---- A message that comes behind its receiver's crash would have been told before it.
+
+struct SilencedMail {
+  explicit SilencedMail(World& its_world)
+      : world(&its_world),
+        receiver(&its_world.add_node("receiver")),
+        sender(&its_world.add_node("sender")),
+        inbox(receiver->allocate(64, fabric::Access::local_write)),
+        out(sender->allocate(64, fabric::Access::local_write)),
+        ends(receiver->connect_pair(*sender)) {}
+  World* world;
+  fabric::Node* receiver;
+  fabric::Node* sender;
+  fabric::MemoryRegion inbox;
+  fabric::MemoryRegion out;
+  std::pair<std::unique_ptr<fabric::QueuePair>, std::unique_ptr<fabric::QueuePair>> ends;
+};
+fabric::Task<void> receive_mail(SilencedMail* mail) {
+  const bool posted = mail->ends.first->post_receive(mail->inbox.local());
+  mail->world->require(posted, "a receive buffer found no room");
+  static_cast<void>(co_await mail->ends.first->receive());
+}
+fabric::Task<void> yield_beside(SilencedMail* mail) { co_await mail->world->yield(*mail->receiver); }
+fabric::Task<void> send_mail(SilencedMail* mail) {
+  co_await mail->ends.second->submit(fabric::send(mail->out.local()));
+}
+void mail_for_one_who_may_crash(World& world) {
+  auto& mail = world.make<SilencedMail>(world);
+  world.may_crash(*mail.receiver);
+  world.spawn(*mail.receiver, receive_mail(&mail));
+  world.spawn(*mail.receiver, yield_beside(&mail));
+  world.spawn(*mail.sender, send_mail(&mail));
+}
+
+TEST(DependenceOfSteps, ACrashAndAMessageThatItSilencesAreDependent) {
+  using fabric::model::StepKind;
+  constexpr std::uint16_t kReceiver = 0;  // its node is the first
+  for (const Preset preset : kPresets) {
+    Execution execution(mail_for_one_who_may_crash, rules_of(preset));
+    execution.runs_below(__builtin_frame_address(0));
+    execution.begin();
+    const auto yields = [](const Action& action) {  // its tasks begin as 0 and 1
+      return action.sort == Action::Sort::client && action.owner == kReceiver && action.index >= 2;
+    };
+    const auto tells = [](const Action& action) {
+      return action.sort == Action::Sort::machine &&
+             (action.kind == StepKind::receive || action.kind == StepKind::execute);
+    };
+    std::vector<Action> actions;
+    for (;;) {
+      execution.enabled(actions);
+      const auto next =
+          std::ranges::find_if(actions, [&](const Action& action) { return !yields(action) && !tells(action); });
+      if (next == actions.end()) {
+        break;
+      }
+      execution.repeat(*next);
+    }
+    const auto step = std::ranges::find_if(actions, yields);
+    ASSERT_NE(step, actions.end()) << name(preset);
+    Action stop = *step;
+    stop.crash = 1;
+    Event crash;
+    execution.apply(stop, crash);
+    execution.enabled(actions);
+    const auto message = std::ranges::find_if(actions, tells);
+    ASSERT_NE(message, actions.end()) << name(preset);
+    Event telling;
+    execution.apply(*message, telling);
+    EXPECT_EQ(Dependence(rules_of(preset)).between(crash, telling, execution.times()), Dependence::Relation::race)
+        << name(preset);
+  }
+}
+
 // What the comparison is worth: without a part of the definition it finds a difference.
 TEST(DependenceOfSteps, WhatIsLeftOutIsFound) {
   for (const Mutation mutation : {Mutation::memory_is_no_race, Mutation::rule_2_is_no_race}) {
