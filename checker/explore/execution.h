@@ -338,6 +338,7 @@ class Execution final : public World {
     mutable std::uint64_t looks = 0;  // at moments
     std::vector<std::span<const std::byte>> regions;
     std::vector<std::span<const std::byte>> shared;  // of these, what others reach by requests
+    std::vector<std::span<const std::byte>> stored;  // words of the rest to which its Cpu has stored
     std::uint64_t tag = 0;
     std::int64_t spawned = 0;  // tasks that its tasks have spawned and that have not ended
     Moment last_post = 0;
@@ -442,6 +443,7 @@ class Execution final : public World {
   void note(std::uint16_t actor);
   void watch_shared_memory(const Actor& actor);
   void note_shared_memory(Actor& actor);
+  void remember_stored(std::uint16_t of, std::span<const std::byte> word);
   [[nodiscard]] std::span<const std::byte> delivered_where_others_look(const fabric::model::Step& step) const;
   void renew_snapshots(const std::byte* data, std::uint64_t length);
   void renew_snapshots_after(const fabric::model::Step& step);

@@ -334,7 +334,7 @@ bool Execution::still_waits(std::uint16_t of, const Suspended& suspended) const 
   return waiter != nullptr;
 }
 
-// From the first to the last byte of the region that requests in flight, or messages, may fill.
+// From the first to the last byte of the region that requests in flight, messages, or its Cpu's stores may still fill.
 std::span<const std::byte> Execution::filled_part_of(std::uint16_t of, std::span<const std::byte> region) const {
   const std::byte* begin = nullptr;
   const std::byte* end = nullptr;
@@ -345,6 +345,9 @@ std::span<const std::byte> Execution::filled_part_of(std::uint16_t of, std::span
     begin = begin == nullptr ? bytes.data() : std::min(begin, bytes.data());
     end = std::max(end, bytes.data() + bytes.size());
   };
+  if (!machine_.drained({actors_[of].machine_thread})) {
+    std::ranges::for_each(actors_[of].stored, add);
+  }
   for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
     const QueuePairPart& part = queue_pairs_[qp];
     if (part.target == of) {

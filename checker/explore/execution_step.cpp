@@ -255,13 +255,34 @@ std::span<const std::byte> Execution::delivered_where_others_look(const model::S
   return is_seen ? std::span(local.data, local.length) : std::span<const std::byte>{};
 }
 
+// A store of its Cpu drains while the task goes on, and a look by a pointer sees it only then: as with memory that
+// others change.
+void Execution::remember_stored(std::uint16_t of, std::span<const std::byte> word) {
+  Actor& node = actors_[actors_[of].node];
+  const auto holds = [word](std::span<const std::byte> bytes) {
+    return bytes.data() <= word.data() && word.data() < bytes.data() + bytes.size();
+  };
+  if (std::ranges::none_of(node.shared, holds) && std::ranges::none_of(node.stored, holds)) {
+    node.stored.push_back(word);
+  }
+}
+
 void Execution::note_shared_memory(Actor& actor) {
-  if (shared_with(actor).empty()) {
+  const std::vector<std::span<const std::byte>>& stored = actors_[actor.node].stored;
+  if (shared_with(actor).empty() && stored.empty()) {
     return;
   }
   std::size_t at = 0;
   Range& own = event_->own;
   event_->own_node = actor.node;
+  const auto add = [&own](const Range& range) {
+    own = own.begin == own.end
+              ? range
+              : Range{std::min(own.begin, range.begin), std::max(own.end, range.end), own.writes || range.writes};
+  };
+  for (const std::span<const std::byte> word : stored) {
+    add(arena_.range(word.data(), word.size(), false));
+  }
   for (const std::span<const std::byte> region : shared_with(actor)) {
     const bool is_new = at + region.size() > shared_before_.size();
     const bool changed = is_new || std::memcmp(region.data(), shared_before_.data() + at, region.size()) != 0;
@@ -269,10 +290,7 @@ void Execution::note_shared_memory(Actor& actor) {
       look_for_addresses(running_, region, std::span(shared_before_).subspan(at, region.size()));
     }
     at += region.size();
-    const Range range = arena_.range(region.data(), region.size(), changed);
-    own = own.begin == own.end
-              ? range
-              : Range{std::min(own.begin, range.begin), std::max(own.end, range.end), own.writes || range.writes};
+    add(arena_.range(region.data(), region.size(), changed));
     actor.changes += changed ? 1 : 0;
   }
 }
@@ -411,6 +429,7 @@ void Execution::apply_access(std::uint16_t of, Cpu::Access& access) {
   const RemoteAddress address = address_of(actor, access.word());
   if (access.what() == Cpu::What::store) {
     machine_.cpu_store(thread, address, access.value());
+    remember_stored(of, access.word().bytes());
     ++actor.changes;
     event_->stored = machine_.stores(thread) - 1;
     reactor_->ready(access);

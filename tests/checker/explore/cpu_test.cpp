@@ -126,6 +126,60 @@ TEST(ModelCpu, AWaitForWhatNeverComesIsADeadlock) {
   EXPECT_TRUE(is_broken(program, under(Preset::observed), Kind::deadlock));
 }
 
+// ---- Memory that nobody else reaches. A pointer does not see the store buffer (cpu.h), so it sees a store at any
+// later moment: whoever relies on either is wrong.
+
+Task<void> store_then_look_at_own(Client* client, std::uint64_t expected, bool yields) {
+  co_await client->node->cpu().store(client->word(0), 1);
+  if (yields) {
+    co_await client->world->yield(*client->node);
+  }
+  client->world->require(client->value(0) == expected, "the store drained sooner or later");
+}
+
+TEST(ModelCpu, APointerSeesAStoreToPrivateMemoryWheneverItHasDrained) {
+  for (const bool yields : {true, false}) {
+    for (const std::uint64_t expected : {0U, 1U}) {
+      const Program program = [expected, yields](World& world) {
+        auto& store = world.make<Store>(world);
+        auto& client = world.make<Client>(world, store, "client");
+        world.spawn(*client.node, store_then_look_at_own(&client, expected, yields));
+      };
+      for (const Preset preset : kPresets) {
+        for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+          Options options = under(preset);
+          options.mode = mode;
+          options.walks = 0;
+          EXPECT_TRUE(is_broken(program, options, Kind::assertion))
+              << name(preset) << " expects " << expected << (yields ? " after a yield" : "")
+              << (mode == Mode::states ? ", by states" : "");
+        }
+      }
+    }
+  }
+}
+
+Task<void> store_and_fence(Client* client) {
+  fabric::Cpu& cpu = client->node->cpu();
+  co_await cpu.store(client->word(0), 1);
+  const std::uint64_t seen = co_await cpu.load(client->word(0));
+  client->world->require(seen == 1, "a load passed the store to its word");
+  co_await cpu.fence();
+  co_await client->world->yield(*client->node);
+  client->world->require(client->value(0) == 1, "the store has not drained behind the fence");
+}
+
+TEST(ModelCpu, AFenceShowsPrivateStoresToPointers) {
+  const Program program = [](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& client = world.make<Client>(world, store, "client");
+    world.spawn(*client.node, store_and_fence(&client));
+  };
+  for (const Preset preset : kPresets) {
+    EXPECT_TRUE(is_safe(program, under(preset))) << name(preset);
+  }
+}
+
 // Time does not pass, but a limit may be over at any moment.
 Task<void> wait_with_limit(Cpu* cpu, Store* store, bool gives_up) {
   const std::optional<std::uint64_t> seen =
