@@ -87,7 +87,8 @@ bool conflict(const Event& a, const Event& b) {
   }
   return a.target.conflicts(b.target) || a.local.conflicts(b.local) || a.target.conflicts(b.local) ||
          a.local.conflicts(b.target) || a.own.conflicts(b.target) || a.own.conflicts(b.local) ||
-         b.own.conflicts(a.target) || b.own.conflicts(a.local) ||
+         b.own.conflicts(a.target) || b.own.conflicts(a.local) || a.ended.conflicts(b.target) ||
+         b.ended.conflicts(a.target) ||
          (a.own_node == b.own_node && a.own.conflicts(b.own));  // of several regions it is the hull
 }
 

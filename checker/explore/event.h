@@ -71,6 +71,7 @@ struct Event {
   /// The memory of its node that others reach by requests, if a task of it ran that may look at all of it by pointers.
   Range own;
   std::uint16_t own_node = kNone;
+  Range ended;  ///< memory that others reach by requests, and whose region a client's step ended
   /// Objects of the process that a client's step changed, and those that it may have looked at, one bit each.
   std::uint64_t altered = 0;
   std::uint64_t looked_at = 0;

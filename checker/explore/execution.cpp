@@ -73,6 +73,7 @@ Execution::~Execution() { end_execution(); }
 // What the program has made, in the order in which it ends.
 void Execution::destroy_program() noexcept {
   const Zone::Use use(&zone_);
+  event_ = &scratch_;  // an exception may have left another one, which is gone
   ends_tasks_ = true;
   reactor_->destroy_spawned();
   for (Actor& actor : actors_) {
@@ -106,6 +107,7 @@ void Execution::end_execution() noexcept {
     machine_.unmap(mapped.node, mapped.address);
   }
   mapped_in_tasks_.clear();
+  ended_regions_.clear();
   tallies_.clear();
   spares_.clear();
   note_leak();

@@ -557,6 +557,8 @@ class Execution final : public World {
 
   void on_region(std::uint16_t of, fabric::model::NodeId node, fabric::RemoteAddress address,
                  std::span<std::byte> bytes, bool for_others);
+  void on_region_ended(std::span<const std::byte> bytes) noexcept;
+  void look_for_ended_regions(const fabric::model::Step& step);
   /// Returns the number of the wait.
   std::uint64_t on_retry(fabric::Reactor::LoopId loop, fabric::Duration duration, fabric::Waiter& waiter);
   void on_retry_cancelled(std::uint64_t number) noexcept;
@@ -639,6 +641,11 @@ class Execution final : public World {
     fabric::RemoteAddress address;
   };
   std::vector<Mapped> mapped_in_tasks_;
+  struct EndedRegion {
+    std::span<const std::byte> bytes;
+    std::uint16_t by;
+  };
+  std::vector<EndedRegion> ended_regions_;  // by tasks, of those that others reach
   std::coroutine_handle<> started_;
   std::vector<std::byte> shared_before_;
   // A block of the program's heap that several clients can reach when the program begins, as a place in the zone.

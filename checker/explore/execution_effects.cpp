@@ -77,6 +77,7 @@ void Execution::after_step(const model::Step& step) {
   if (!blind_spot_ && (by_states_ || event_ != &scratch_)) {
     look_for_addresses(step);
   }
+  look_for_ended_regions(step);
   switch (step.kind) {
     case StepKind::place:
     case StepKind::store:

@@ -13,6 +13,7 @@
 namespace sidelatch::explore {
 
 using namespace fabric;
+using model::StepKind;
 
 namespace {
 
@@ -150,6 +151,42 @@ void Execution::on_region(std::uint16_t of, model::NodeId node, RemoteAddress ad
           machine_.map(node, address, bytes);
           return std::uint16_t{0};
         }));
+  }
+}
+
+// A NIC refuses requests that come later. Here they find their memory as before, so an execution with such a request is
+// none of the program. Those whose requests are done in time lose nothing.
+void Execution::on_region_ended(std::span<const std::byte> bytes) noexcept {
+  if (building_ || ends_tasks_ || running_ == Event::kNone) {
+    return;  // it ends with the program
+  }
+  const Zone::Use own(nullptr);
+  if (runs_the_dead()) {
+    note_act_of_the_dead(running_);
+    return;
+  }
+  ++actors_[running_].changes;
+  ended_regions_.push_back({bytes, running_});
+  const Range range = arena_.range(bytes.data(), bytes.size(), true);
+  Range& ended = event_->ended;
+  ended = ended.begin == ended.end ? range
+                                   : Range{std::min(ended.begin, range.begin), std::max(ended.end, range.end), true};
+}
+
+void Execution::look_for_ended_regions(const model::Step& step) {
+  if (ended_regions_.empty() || step.kind == StepKind::drain || is_send(machine_.request(step.wr()).opcode)) {
+    return;
+  }
+  const model::Access target = machine_.footprint(step).target;
+  for (const EndedRegion& region : ended_regions_) {
+    const bool is_inside = target.length != 0 && target.data < region.bytes.data() + region.bytes.size() &&
+                           region.bytes.data() < target.data + target.length;
+    if (is_inside) {
+      note_blind_spot(fmt::format(
+          "{}, which ends a memory region before a request of {} has reached it (a NIC refuses such a request: let the "
+          "region live until all requests to it are done),",
+          actors_[region.by].name, actors_[queue_pairs_[step.owner].actor].name));
+    }
   }
 }
 

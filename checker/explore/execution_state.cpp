@@ -465,7 +465,8 @@ bool Execution::could_come_first() const {
   const bool judged = event.judged && !has(Mutation::judged_steps_come_first);
   const bool looked = event.own.begin != event.own.end && !has(Mutation::looks_come_first);
   if (of == Event::kNone || !event.ran || judged || event.global || event.allocates_at != Event::kNone || looked ||
-      !event.changed.empty() || actors_[of].is_cpu || failure_ || !machine_.drained({actors_[of].machine_thread})) {
+      !event.changed.empty() || event.ended.begin != event.ended.end || actors_[of].is_cpu || failure_ ||
+      !machine_.drained({actors_[of].machine_thread})) {
     return false;
   }
   if (looks_at_progress_ && !has(Mutation::looks_come_first)) {

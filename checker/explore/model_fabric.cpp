@@ -10,6 +10,17 @@ namespace sidelatch::explore {
 
 using namespace fabric;
 
+namespace {
+
+// By requests. A receive buffer is memory of its owner's own requests.
+bool is_for_others(Access access) {
+  constexpr std::uint8_t kFromOthers =
+      static_cast<std::uint8_t>(Access::remote_all) & ~static_cast<std::uint8_t>(Access::local_write);
+  return (static_cast<std::uint8_t>(access) & kFromOthers) != 0;
+}
+
+}  // namespace
+
 void ModelNode::revoke(QueuePair& queue_pair) {
   auto* ended = dynamic_cast<ModelQueuePair*>(&queue_pair);
   if (ended == nullptr || &ended->to() != this) {
@@ -30,10 +41,14 @@ void ModelNode::place_region(Registration& registration) {
   registration.address = address;
   constexpr std::uint64_t kPage = 4096;
   next_address_ += ((registration.length + kPage - 1) / kPage + 1) * kPage;
-  constexpr std::uint8_t kFromOthers =
-      static_cast<std::uint8_t>(Access::remote_all) & ~static_cast<std::uint8_t>(Access::local_write);
   execution_->on_region(actor_, id_, address, {registration.data, registration.length},
-                        (static_cast<std::uint8_t>(registration.access) & kFromOthers) != 0);
+                        is_for_others(registration.access));
+}
+
+void ModelNode::region_removed(Registration& registration, bool /*in_use*/) noexcept {
+  if (is_for_others(registration.access)) {
+    execution_->on_region_ended({registration.data, registration.length});
+  }
 }
 
 Task<void> ModelQueuePair::restore_connection() {

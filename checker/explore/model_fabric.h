@@ -134,7 +134,7 @@ class ModelNode final : public fabric::Node {
     return std::make_unique<ModelCpu>(*execution_, *this, actor_);
   }
   void place_region(Registration& registration) override;
-  void region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept override {}
+  void region_removed(Registration& registration, bool in_use) noexcept override;
 
  private:
   Execution* execution_;
