@@ -298,6 +298,12 @@ int explore_command(Arguments arguments) {
     throw std::invalid_argument("--executions: --mode states searches none; give --budget, or leave it out");
   }
   std::vector<Cell> cells = cells_of(arguments);
+  // Before the first one runs, which may take hours.
+  for (const Cell& cell : cells) {
+    options.rules = rules_of(cell.model);
+    set_parameters(options.rules, arguments.parameters);
+    explore::require_possible(cell.scheme, arguments.cell);
+  }
   for (const auto& [option, file] : {std::pair{"--trace", &arguments.trace_file}, {"--svg", &arguments.svg_file}}) {
     if (!file->empty() && cells.size() != 1) {
       throw std::invalid_argument(fmt::format(

@@ -45,6 +45,17 @@ std::vector<Workload> workloads_of(const checker::SelectedScheme& selected, cons
   return all;
 }
 
+checker::SelectedScheme select_for(std::string_view scheme, const CellOptions& options) {
+  if (options.clients < 2 || options.clients > 8) {
+    throw std::invalid_argument(fmt::format("{} clients: it must be 2 to 8", options.clients));
+  }
+  return checker::select_scheme(scheme);
+}
+
+Program program_of(const checker::SelectedScheme& selected, const Workload& workload) {
+  return scheme_program(*selected.scheme, selected.entry->promise, workload, selected.layout);
+}
+
 template <class T>
 T field(const nlohmann::ordered_json& json, const char* name) {
   try {
@@ -57,10 +68,7 @@ T field(const nlohmann::ordered_json& json, const char* name) {
 }  // namespace
 
 CellResult explore_cell(std::string_view scheme, const CellOptions& options) {
-  if (options.clients < 2 || options.clients > 8) {
-    throw std::invalid_argument(fmt::format("{} clients: it must be 2 to 8", options.clients));
-  }
-  const checker::SelectedScheme selected = checker::select_scheme(scheme);
+  const checker::SelectedScheme selected = select_for(scheme, options);
   CellResult result;
   const auto began = std::chrono::steady_clock::now();
   const std::vector<Workload> workloads = workloads_of(selected, options);
@@ -73,8 +81,7 @@ CellResult explore_cell(std::string_view scheme, const CellOptions& options) {
       const auto left = static_cast<double>(workloads.size() - result.programs);
       explored.budget = std::max((explored.budget - spent) / left, std::chrono::duration<double>(1e-3));
     }
-    Verdict verdict =
-        check(scheme_program(*selected.scheme, selected.entry->promise, workload, selected.layout), explored);
+    Verdict verdict = check(program_of(selected, workload), explored);
     ++result.programs;
     if (!verdict.note.empty()) {
       result.verdict.note = verdict.note;
@@ -105,10 +112,18 @@ CellResult explore_cell(std::string_view scheme, const CellOptions& options) {
   return result;
 }
 
+void require_possible(std::string_view scheme, const CellOptions& options) {
+  fabric::model::validate(options.options.rules);
+  const checker::SelectedScheme selected = select_for(scheme, options);
+  for (const Workload& workload : workloads_of(selected, options)) {
+    static_cast<void>(program_of(selected, workload));
+  }
+}
+
 Verdict replay_cell(std::string_view scheme, const Workload& workload, const Options& options,
                     const std::vector<std::string>& choices) {
   const checker::SelectedScheme selected = checker::select_scheme(scheme);
-  return replay(scheme_program(*selected.scheme, selected.entry->promise, workload, selected.layout), options, choices);
+  return replay(program_of(selected, workload), options, choices);
 }
 
 nlohmann::ordered_json to_json(const Violation& violation) {

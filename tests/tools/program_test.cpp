@@ -396,6 +396,13 @@ INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
                                            std::pair{"explore --scheme broken/naive --model observed --trace "
                                                      "/proc/none/t.json",
                                                      "/proc/none/t.json"},
+                                           // No cell runs if another one is impossible.
+                                           std::pair{"explore --executions 1 --crash --model observed --scheme "
+                                                     "latch-exclusive/basic --scheme latch-mcs/combined",
+                                                     "stand in a queue"},
+                                           std::pair{"explore --executions 1 --model observed --scheme "
+                                                     "latch-exclusive/basic --scheme optimistic/switch",
+                                                     "the explorer has no switch"},
                                            std::pair{"explore --bogus", "--bogus"}));
 
 INSTANTIATE_TEST_SUITE_P(

@@ -36,6 +36,8 @@ struct CellResult {
 
 /// Throws std::invalid_argument for an unknown scheme or a workload that it does not support.
 [[nodiscard]] CellResult explore_cell(std::string_view scheme, const CellOptions& options);
+/// Throws as explore_cell() does for such a scheme or workload, and explores nothing.
+void require_possible(std::string_view scheme, const CellOptions& options);
 
 /// The same program along the choices of a trace.
 [[nodiscard]] Verdict replay_cell(std::string_view scheme, const Workload& workload, const Options& options,

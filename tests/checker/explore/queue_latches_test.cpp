@@ -71,6 +71,9 @@ TEST(QueueLatchCells, ACrashIsRefused) {
   for (const char* const scheme : {"latch-ticket/combined", "latch-mcs/combined"}) {
     EXPECT_THAT(message_of([&] { (void)explore_cell(scheme, {.crash = true}); }),
                 ::testing::HasSubstr("it has no leases"));
+    EXPECT_THAT(message_of([&] { require_possible(scheme, {.crash = true}); }),
+                ::testing::HasSubstr("it has no leases"));
+    EXPECT_NO_THROW(require_possible(scheme, {}));
   }
 }
 
