@@ -206,7 +206,7 @@ Task<void> post_pair(OrderBench& bench, WorkRequest first, WorkRequest second) {
 
 // Posts both without any order between them.
 Task<void> post_control(OrderBench& bench, WorkRequest first, WorkRequest second) {
-  if (is_fenced(bench.pair)) {
+  if (bench.pair == Pair::fenced_atomic_atomic) {
     // Two queue pairs would show that these overtake each other, not that the fence has anything to hold back.
     second.fence = false;
     co_await bench.first_qp->submit(first, second);
