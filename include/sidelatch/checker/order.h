@@ -23,10 +23,9 @@
 // In read_read, and where the first request is a FETCH-ADD, other clients keep incrementing its word. A chain of
 // fenced_atomic_atomic is a chance if a READ saw one FETCH-ADD without the other.
 //
-// As a control, both requests are also posted where nothing orders them: those of fenced_atomic_atomic on one queue
-// pair without the fence, all others at the same time on two queue pairs (of atomic_atomic the second one first). The
-// control shows whether the probe would see an inversion. Its results are control_chances and control_seen in the
-// observation's detail.
+// As a control, both requests are also posted where nothing orders them: at the same time on two queue pairs, those of
+// atomic_atomic and fenced_atomic_atomic the second one first. The control shows whether the probe would see an
+// inversion. Its results are control_chances and control_seen in the observation's detail.
 //
 // Thread-safety: runs on the reactor of its nodes, in that thread.
 #pragma once
