@@ -167,6 +167,10 @@ void OptimisticSwitch::forget_hot(std::uint32_t tuple) {
   const auto none = static_cast<std::uint32_t>(registers_->tuples() - 1);
   for (std::uint32_t connection = 0; connection < slots_.size(); ++connection) {
     if (registers_->wanted(connection) == hot.number) {
+      // Of memory that has ended: the acknowledgement that is still to come would make the version of none even.
+      if (registers_->is_writing(connection, hot.number)) {
+        registers_->take_for_other_write(connection);
+      }
       registers_->write_wanted(connection, none);
     }
   }

@@ -10,6 +10,7 @@ namespace {
 constexpr std::uint32_t kWaiting = 0x2000'0000;
 constexpr std::uint32_t kKind = 0x0700'0000;
 constexpr std::uint32_t kWrite = 0x0300'0000;
+constexpr std::uint32_t kOther = 0x0400'0000;
 constexpr std::uint32_t kShortKind = 0x1f00'0000;
 constexpr std::uint32_t kShortWrite = 0x1900'0000;
 constexpr std::uint32_t kHasRead = 0x4000'0000;        // of a holder
@@ -82,6 +83,10 @@ bool TupleRegisters::is_writing(std::uint32_t connection, std::uint32_t number) 
   // One that was refused looks the same, but for its sender, who may not write.
   const std::uint32_t latest = lower(ends_->read(connection));
   return (latest & kWaiting) != 0 && (latest & kShortKind) == kShortWrite && (holder(number) & kHasRead) != 0;
+}
+
+void TupleRegisters::take_for_other_write(std::uint32_t connection) {
+  psns_->write(connection, (lower(psns_->read(connection)) & ~kKind) | kOther);
 }
 
 std::uint32_t TupleRegisters::wanted(std::uint32_t connection) const { return lower(wanted_->read(connection)); }

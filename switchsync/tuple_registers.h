@@ -32,6 +32,9 @@ class TupleRegisters {
   void begin(std::uint32_t connection, std::uint32_t psn);
   /// A WRITE of this tuple, whose latch the connection holds, was passed on, and was not acknowledged yet.
   [[nodiscard]] bool is_writing(std::uint32_t connection, std::uint32_t number) const;
+  /// Of switch_cached.p4: the WRITE that is_writing() is one to memory that is no tuple: its acknowledgement passes,
+  /// and unlatches nothing.
+  void take_for_other_write(std::uint32_t connection);
   /// Of the latest READ or WRITE.
   [[nodiscard]] std::uint32_t wanted(std::uint32_t connection) const;
   void write_wanted(std::uint32_t connection, std::uint32_t number);

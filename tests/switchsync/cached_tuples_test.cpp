@@ -203,6 +203,36 @@ TEST(CachedTuples, AnAnswerIsNotJudgedByTheVersionOfAnotherTuple) {
   EXPECT_EQ(client.tuple_word(), 0U);
 }
 
+// A WRITE was passed on when the memory's owner released it, and its acknowledgement comes late. It made the version
+// even that stands for tuples which are not hot any more: the answer to a READ of such a one could pass as good.
+TEST(CachedTuples, ALateAcknowledgementOfForgottenMemoryMakesNoReadGood) {
+  TuplesNetwork network(cached_program_for(2), {});
+  Mover mover(network);
+  TupleClient client{&network, 0, &network.connect(0)};
+  EXPECT_TRUE(mover.heat(2));
+  client.read(2);
+  client.swap(2, 0, 1);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess, kSuccess));
+  std::vector<std::byte> acknowledgement;
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte> frame) {
+    if (from != 1) {
+      return -1;
+    }
+    acknowledgement.assign(frame.begin(), frame.end());
+    return 0;
+  };
+  client.write(2, 77);
+  network.run([&] { return !acknowledgement.empty(); });
+  network.on_send = {};
+  network.control().remove_tuples(0);
+  network.exchange(1, acknowledgement);  // and it is lost behind the switch
+  const p4::RegisterState& versions = network.device().state().reg("Serve.versions");
+  EXPECT_EQ(static_cast<std::uint64_t>(versions.read(versions.size() - 1)), kColdWord);
+  // The client's NIC repeats the WRITE, and the memory node's has it already.
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(static_cast<std::uint64_t>(versions.read(versions.size() - 1)), kColdWord);
+}
+
 // A client that dies with a latch: its tuple stays hot until it is released, and it can move then.
 TEST(CachedTuples, WhatADeadClientHeldCanMoveWhenItIsReleased) {
   TuplesNetwork network(cached_program_for(1), {.clients = 2});
