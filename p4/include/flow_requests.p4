@@ -132,6 +132,7 @@
             asks = asks | WOKEN;
             if (phase == SEEK) {
                 phase = IDLE;
+                began = now;  // as in seek(): the batch before may have begun long ago
             }
         }
         if (rings_further) {

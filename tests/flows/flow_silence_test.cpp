@@ -291,6 +291,41 @@ TEST(FlowSilence, AConsumerOfABalancedFlowDoesNotHoldAProducerWhoseDataItDoesNot
   }
 }
 
+// ---- The registers of the program, as a rare history leaves them.
+
+p4::RegisterState& reg(FlowNetwork& network, const std::string& name) {
+  return network.device().state().reg("Move." + name);
+}
+constexpr std::uint32_t kIdlePhase = 1;
+constexpr std::uint32_t kSeekPhase = 4;
+constexpr std::uint32_t kTailWritten = 0x4000'0000;  // of `pendings`
+
+// As after empty WRITEs to a silent consumer that took 40 minutes: meanwhile the other thread has asked for the
+// producer, and now it gets it. Failed: the batch had begun so long ago that on a clock of 32 bits it seemed to be to
+// come, and the thread that gives stayed idle for half an hour.
+TEST(FlowSilence, AThreadThatGivesAProducerAfterALongTimeGoesOn) {
+  FlowNetworkOptions options = options_of(FlowKind::balance, 1, 2);
+  options.poll_interval = std::chrono::microseconds(50);
+  FlowNetwork network(zero_sided_program(), options);
+  network.run([&] {
+    while (network.push(0)) {
+    }
+    const bool are_full = network.head_of(0) == 4 && network.head_of(1) == 4;
+    const bool are_idle = reg(network, "phases").read(0) == kIdlePhase && reg(network, "phases").read(1) == kIdlePhase;
+    return (are_full && are_idle && network.travelling() == 0) || network.now() > kLongest;
+  });
+  ASSERT_LE(network.now(), kLongest);
+  constexpr std::uint32_t kFortyMinutes = 40U * 60 * 1'000'000;
+  reg(network, "phases").write(0, kSeekPhase);
+  reg(network, "misses").write(0, 0);
+  reg(network, "begun").write(0, static_cast<std::uint32_t>(network.now() / 1000) - kFortyMinutes);
+  reg(network, "locks").write(0, 2U << 16);  // thread 1 asks
+  while (network.pop(0)) {
+  }
+  network.run([&] { return network.head_of(0) == 8 || network.now() > 2 * kLongest; });
+  EXPECT_EQ(network.head_of(0), 8U);
+}
+
 // ---- Another switch takes over while one is silent, which is heard again then.
 
 std::string with_a_second_switch(const std::shared_ptr<const p4::Program>& program, const FlowNetworkOptions& options,
