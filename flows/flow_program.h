@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kPaid = 2;    // of `paces`
 inline constexpr std::uint32_t kProducerEnded = 1;
 inline constexpr std::uint32_t kHolder = 0xffff;  // of `locks`
 inline constexpr std::uint32_t kProducerLost = 2;
-inline constexpr std::uint32_t kTailWritten = 0x4000'0000;  // of `pendings`
+inline constexpr std::uint32_t kTailWritten = 0x4000'0000;  // of `pendings`, with the thread + 1
 inline constexpr std::array kThreadRegisters{"phases", "retries", "sent",   "heads",         "tails",
                                              "items",  "starts",  "passed", "consumer_psns", "silences",
                                              "marks",  "shrinks", "paces",  "begun",         "slownesses"};

@@ -200,7 +200,7 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
     if (silent.own != 0 && get("gone", silent.number) == 0 && get_own("locks", silent.own) == 0) {
       set_own("waits", silent.own, 1);
       set_own("asked", silent.own, microseconds() - static_cast<std::uint32_t>(running.flow.time_out.count()));
-      set_own("pendings", silent.own, kTailWritten);
+      set_own("pendings", silent.own, kTailWritten | (running.threads[i].number + 1U));
       set_own("owing", running.threads[i].own, silent.own);
       set_own("owing_names", running.threads[i].own, last.silent_producer);
       set_own("owing_tails", running.threads[i].own, last.silent_tail);

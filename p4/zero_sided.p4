@@ -100,7 +100,7 @@ const bit<32> PAID = 2;  // the control plane says that the present batch is pai
 const bit<32> LONGEST_WAIT = 3;
 
 // An element of `pendings`: what a producer that is put aside has been asked for. 0: its head; else a number of items,
-// or one of these.
+// or one of these, and below it the thread + 1 that has put it aside.
 const bit<32> TAIL_WRITTEN = 0x40000000;
 const bit<32> END_WRITTEN = 0x80000000;  // its tail with the mark ENDED
 
@@ -396,6 +396,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             if (batch == 0 && p_head & ENDED != 0) {
                 pending = END_WRITTEN;
             }
+            pending = pending | t + 1;
             p_tail = (p_tail + batch) & COUNT;
         }
         if (copies != 0) {

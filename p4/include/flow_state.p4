@@ -183,7 +183,11 @@
             if (owing_one != 0) {
                 bit<32> owing_pending;
                 pendings.read(owing_pending, owing_one - 1);
-                is_owing = owing_pending & (TAIL_WRITTEN | END_WRITTEN) != 0;
+                // Another thread may have put it aside since, or another ring that has its number now.
+                is_owing = owing_pending & (TAIL_WRITTEN | END_WRITTEN) != 0 && owing_pending & 0xffff == t + 1;
+                if (!is_owing) {
+                    owing_one = 0;
+                }
             }
         }
         pending_packets = (pending * stride + (32w1 << mtu_shift) - 1) >> mtu_shift;
