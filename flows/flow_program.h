@@ -33,8 +33,9 @@ inline constexpr std::array kThreadRegisters{"phases", "retries", "sent",   "hea
                                              "marks",  "shrinks", "paces",  "begun",         "slownesses"};
 inline constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "gone", "owed"};
 // By own numbers, of threads that are not alone and of their producers.
-inline constexpr std::array kSharedThreadRegisters{"positions", "misses", "ends",        "answers",     "lost",
-                                                   "fullest",   "owing",  "owing_names", "owing_tails", "living"};
+inline constexpr std::array kSharedThreadRegisters{"positions",   "misses",       "ends",  "answers",
+                                                   "lost",        "fullest",      "owing", "owing_names",
+                                                   "owing_tails", "vain_batches", "living"};
 inline constexpr std::array kSharedProducerRegisters{"locks", "waits", "asked", "pendings"};
 
 inline constexpr std::uint32_t kFirstEnd = 16;

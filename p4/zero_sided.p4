@@ -191,6 +191,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<16>>(SHARED) owing;          // own number + 1 of a producer that was put aside before it acknowledged its tail
     register<bit<32>>(SHARED) owing_names;    // its name
     register<bit<32>>(SHARED) owing_tails;    // that tail
+    register<bit<16>>(SHARED) vain_batches;   // batches in a row that others got, because its consumer was silent
     register<bit<16>>(SHARED) living;         // threads that have not been given up; of the flow's first thread
     // By the producer's own number.
     register<bit<32>>(SHARED) locks;          // thread + 1; in the upper half, who asks for it, and WOKEN
@@ -226,8 +227,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         puts_aside = producers_of_thread > 1
                      && (phase == HEAD && tried >= tries || phase == DATA && !is_unheard && tried > tries
                          || phase == FREE && tried >= tries && (!is_owing || batch == 0 && owes == 0));
-        lets_go = is_unheard && silent != 0 && next_thread != thread && upto > have;
-        if (phase == DATA && !puts_aside && !lets_go) {
+        // The consumer may acknowledge all that is short, and no data: that often, and no more.
+        bool is_in_vain = is_unheard && silent != 0 && next_thread != thread && upto > have;
+        lets_go = is_in_vain && (most_retries == 0 || vain < most_retries);
+        if (phase == DATA && !puts_aside && !is_in_vain) {
             shrinks_batch = true;
             start = 0;  // with several consumers nobody knows what all have
             if (copies == 0) {
@@ -244,7 +247,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         }
         if (puts_aside || lets_go) {
             goes_round = true;
-        } else if (most_retries == 0 || before < most_retries) {
+        } else if (!is_in_vain && (most_retries == 0 || before < most_retries)) {
             goes_round = true;
             tried = tried + 1;
             if (is_unheard) {
@@ -369,6 +372,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
         lock = 0;
         moves_on = true;
+        vain = smaller(vain + 1, most_retries);
         start = have;
         answered = 0;
         phase = FILL;

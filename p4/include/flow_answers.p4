@@ -171,6 +171,7 @@
                 reached_psn = (bit<32>)(c_psn[23:0] + arrived);
                 tried = 0;
                 silent = 0;
+                vain = 0;
                 sent_at = now;
             }
             if (have == batch_packets) {

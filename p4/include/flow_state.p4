@@ -47,6 +47,7 @@
     bit<32> asked_at = 0;
     bit<32> pending = 0;
     bit<32> own_producer = 0;
+    bit<32> vain = 0;
     bit<32> owing_one = 0;
     bit<32> owing_name = 0;
     bit<32> owing_tail = 0;
@@ -175,6 +176,9 @@
             patience = (bit<32>)waits_read >> (bit<8>)PATIENCE_AT;
             asked.read(asked_at, own_producer);
             pendings.read(pending, own_producer);
+            bit<16> vain_read;
+            vain_batches.read(vain_read, own);
+            vain = (bit<32>)vain_read;
             bit<16> owing_read;
             owing.read(owing_read, own);
             owing_one = (bit<32>)owing_read;
@@ -226,6 +230,7 @@
             answers.write(own, answered);
             lost.write(own, given_up);
             fullest.write(own, most_full);
+            vain_batches.write(own, (bit<16>)vain);
             owing.write(own, (bit<16>)owing_one);
             owing_names.write(own, owing_name);
             owing_tails.write(own, owing_tail);

@@ -332,6 +332,67 @@ TEST(FlowSilence, AProducerThatHasAnsweredIsNotRememberedWhenItIsSilentAgain) {
   ASSERT_NO_FATAL_FAILURE(run_until([&] { return came[2] == 1; }));
 }
 
+// ---- Consumers that acknowledge all but data: their path drops what is longer than a head with its journal.
+
+constexpr std::size_t kLongFrame = 100;
+FlowNetworkOptions options_behind_a_narrow_path() {
+  FlowNetworkOptions options = options_of(FlowKind::balance, 1, 2);
+  options.most_retries = 3;
+  return options;
+}
+
+// Failed: its thread took each batch for three time-outs in vain, and never gave it up.
+TEST(FlowSilence, AConsumerOfABalancedFlowThatAcknowledgesNoDataIsGivenUp) {
+  FlowNetwork network(zero_sided_program(), options_behind_a_narrow_path());
+  network.on_send = [&](std::size_t, std::size_t to, std::span<const std::byte> frame) {
+    return to == network.host_of_consumer(0) && frame.size() > kLongFrame ? 0 : -1;
+  };
+  std::vector<ItemName> arrived;
+  std::uint32_t pushed = 0;
+  bool has_enough = false;
+  const auto step = [&] {
+    while (!has_enough && network.push(0)) {
+      ++pushed;
+    }
+    while (const auto name = network.pop(1)) {
+      arrived.push_back(*name);
+    }
+  };
+  network.run([&] {
+    step();
+    return network.state().lost_consumers[0] || network.now() > kLongest;
+  });
+  EXPECT_EQ(network.state().lost_consumers, (std::vector<bool>{true, false}));
+  has_enough = true;
+  network.producer(0).end();
+  network.run([&] {
+    step();
+    return network.consumer(1).has_ended() || network.now() > 2 * kLongest;
+  });
+  EXPECT_TRUE(network.consumer(1).has_ended());
+  EXPECT_EQ(judge({arrived}, 1, pushed), "");  // none of them was the other one's
+}
+
+// Failed: nothing moved, for ever, and nobody was told.
+TEST(FlowSilence, ABalancedFlowWhoseConsumersAcknowledgeNoDataIsBroken) {
+  FlowNetwork network(zero_sided_program(), options_behind_a_narrow_path());
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte> frame) {
+    return from == FlowNetwork::kSwitch && frame.size() > kLongFrame ? 0 : -1;
+  };
+  bool is_told = false;
+  network.run([&] {
+    try {
+      while (network.push(0)) {
+      }
+    } catch (const FlowBroken&) {
+      is_told = true;
+    }
+    return is_told || network.now() > kLongest;
+  });
+  EXPECT_TRUE(is_told);
+  EXPECT_EQ(network.state().lost_consumers, (std::vector<bool>{true, true}));
+}
+
 // ---- The registers of the program, as a rare history leaves them.
 
 p4::RegisterState& reg(FlowNetwork& network, const std::string& name) {

@@ -19,9 +19,9 @@ inline constexpr std::uint32_t kFirstPsn = 0xfffffe;  // wraps around soon
 inline constexpr std::uint8_t kNothing = 0xff;        // in a slot
 // Of the program; hash_of() and a search know each by its place here.
 inline constexpr std::array kThreadRegisters{
-    "phases",  "retries", "positions", "misses",  "ends",       "consumer_psns", "heads",
-    "tails",   "items",   "starts",    "passed",  "marks",      "answers",       "lost",
-    "fullest", "reached", "silences",  "shrinks", "slownesses", "owing",         "paces"};
+    "phases",   "retries", "positions",  "misses", "ends",    "consumer_psns", "heads",   "tails",
+    "items",    "starts",  "passed",     "marks",  "answers", "lost",          "fullest", "reached",
+    "silences", "shrinks", "slownesses", "owing",  "paces",   "vain_batches"};
 inline constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks",
                                                "gone",          "owed",  "waits", "pendings"};
 inline constexpr std::size_t kMostThreads = 2;
