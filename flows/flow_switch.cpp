@@ -360,11 +360,13 @@ void FlowSwitch::add_member(Thread& thread, std::size_t producer, const Member& 
   if (free != thread.producers.end()) {
     members.modify(thread.members[place], "is_member", {member.number, member.own});
     *free = producer;
+    (*thread.own_producers)[place] = member.own;
     return;
   }
   thread.members.push_back(
       members.add({{.value = thread.number}, {.value = place}}, "is_member", {member.number, member.own}));
   thread.producers.push_back(producer);
+  thread.own_producers->push_back(member.own);
 }
 
 // A bell goes from a busy thread to the next one that has the same producers.
@@ -428,8 +430,15 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
     return static_cast<std::uint32_t>(heads.read(thread) + (is_on_its_way ? batch : 0)) & kCount;
   };
   const auto time_out = static_cast<std::uint64_t>(std::chrono::nanoseconds(running.flow.time_out).count());
-  return [least, most, time_out, item_ns, thread, paid_head, &phases, &items, &paces = state.reg("Move.paces"),
-          interval = least, last = least, owed_ns = 0.0, polls = std::uint32_t{0},
+  const std::uint64_t soon = std::max(time_out, kShortNs);
+  const auto found = std::ranges::find(running.threads, thread, &Thread::number);
+  const auto is_one_put_aside = [&waits = state.reg("Move.waits"), own_producers = found->own_producers] {
+    return std::ranges::any_of(*own_producers, [&](std::uint16_t own) {
+      return own != 0 && (static_cast<std::uint32_t>(waits.read(own - 1U)) & kWaits) != 0;
+    });
+  };
+  return [least, most, soon, item_ns, thread, paid_head, is_one_put_aside, &phases, &items,
+          &paces = state.reg("Move.paces"), interval = least, last = least, owed_ns = 0.0, polls = std::uint32_t{0},
           before = paid_head(phases.read(thread), items.read(thread))]() mutable -> std::uint64_t {
     const p4::U128 phase = phases.read(thread);
     if (phase == kDone || phase == kDead) {
@@ -461,8 +470,10 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
     // A batch that begins now may be done before a long interval is over.
     const bool looks_again = item_ns != 0 && !has_batch && polls < kPollsAfterABatch;
     last = looks_again ? std::min(interval, kShortNs) : interval;
-    if (phase > kSeek) {  // only a timer finds that the request is lost
-      last = std::min(last, std::max(time_out, kShortNs));
+    // Only a timer finds that a request is lost. And the packet that asks a producer which is put aside is the
+    // thread's only one: what comes behind that producer waits for the next one.
+    if (phase >= kSeek || (last > soon && is_one_put_aside())) {
+      last = std::min(last, soon);
     }
     return last;
   };

@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -140,6 +143,39 @@ TEST(FlowBells, MayBeRungAtAnyTime) {
   const auto arrived = network.move(300);
   EXPECT_EQ(judge(arrived, 2, 300), "");
   EXPECT_GT(network.bells(), 100U);
+}
+
+// ---- What nobody rings for. `done` comes long before the next poll.
+
+void expect_soon(FlowNetwork& network, const std::function<bool()>& done) {
+  const softnic::nic::Time begun = network.now();
+  network.run([&] { return done() || network.now() > begun + 2 * kPoll; });
+  EXPECT_LT(network.now() - begun, kPoll / 10);
+}
+void pass(FlowNetwork& network, softnic::nic::Time time) {
+  const softnic::nic::Time end = network.now() + time;
+  network.run([&] { return network.now() >= end; });
+}
+// Pops so many in all.
+std::function<bool()> pops(FlowNetwork& network, std::size_t consumer, std::uint32_t wanted) {
+  return [&network, consumer, wanted, popped = std::uint32_t{0}]() mutable {
+    while (popped < wanted && network.pop(consumer)) {
+      ++popped;
+    }
+    return popped == wanted;
+  };
+}
+
+// Failed: the packet that asks it again was the only one of the thread, and the other's item waited for a poll.
+TEST(FlowBells, ASilentProducerThatIsAskedAgainDoesNotHoldTheOthers) {
+  FlowNetwork network(zero_sided_program(), ringing(FlowKind::shuffle, 2, 1));
+  network.on_send = [](std::size_t from, std::size_t, std::span<const std::byte>) { return from == 0 ? 0 : -1; };
+  pass(network, 2 * kPoll + kPoll / 2);  // the first poll asks it, and at the second one it is put aside
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(network.push(1));
+    expect_soon(network, pops(network, 0, 1));
+    pass(network, kPoll / 10);
+  }
 }
 
 // The rate that was set is kept.

@@ -198,6 +198,8 @@ class FlowSwitch {
     std::vector<p4::U128> arguments{};  // of it
     std::vector<p4::EntryHandle> members{};
     std::vector<std::size_t> producers{};  // of each member, in Running::producers; kNobody: it has left
+    // Of each member its own number; its timer reads them, too.
+    std::shared_ptr<std::vector<std::uint16_t>> own_producers = std::make_shared<std::vector<std::uint16_t>>();
     bool leaves = false;
   };
   struct Member {
