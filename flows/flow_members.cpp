@@ -158,7 +158,7 @@ void FlowSwitch::let_tell(const Running& running, const Thread& thread) {
   set("silences", thread.number, 0);
   let_ask(running, thread.number);
   set("phases", thread.number, kTell);
-  set_timer(running, thread.number, running.bytes_per_second);
+  wake(running, thread);
 }
 
 // It goes around all its producers once more before it says that it has met them all.
@@ -208,6 +208,7 @@ void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRi
         set("marks", thread.number, get("marks", thread.number) & ~kLost);
       }
       look_anew(thread);
+      wake(running, thread);
     }
   }
 }
@@ -261,9 +262,8 @@ std::size_t FlowSwitch::join_consumer(FlowId flow, const FlowRing& ring) {
   const std::uint16_t shared = running.threads.front().own;
   set_own("living", shared, get_own("living", shared) + 1);
   link_threads(running);
-  const std::uint16_t number = running.threads.back().number;
-  set("phases", number, kIdle);
-  set_timer(running, number, running.bytes_per_second);
+  set("phases", running.threads.back().number, kIdle);
+  wake(running, running.threads.back());
   return running.flow.consumers.size() - 1;
 }
 
@@ -298,6 +298,7 @@ void FlowSwitch::leave_consumer(FlowId flow, std::size_t consumer) {
   thread.leaves = true;
   thread.arguments[kThreadLeaves] = 1;
   tell(thread);
+  wake(running, thread);
 }
 
 void FlowSwitch::close(FlowId flow) {
@@ -306,6 +307,7 @@ void FlowSwitch::close(FlowId flow) {
   for (Thread& thread : running.threads) {
     thread.arguments[kThreadIsOpen] = 0;
     tell(thread);
+    wake(running, thread);
   }
   // All consumers may have left: as long as the flow was open, another one could join.
   const auto phase_of = [&](const Thread& thread) { return get("phases", thread.number); };

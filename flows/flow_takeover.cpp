@@ -206,6 +206,9 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
       set_own("owing_tails", running.threads[i].own, last.silent_tail);
     }
   }
+  for (const Thread& thread : running.threads) {
+    wake(running, thread);
+  }
 }
 
 // Consumers that had left are told nothing more, and the flow does not end because they have.

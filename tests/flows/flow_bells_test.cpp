@@ -178,6 +178,79 @@ TEST(FlowBells, ASilentProducerThatIsAskedAgainDoesNotHoldTheOthers) {
   }
 }
 
+// The first one lasts to the next poll. Failed: so did all.
+TEST(FlowBells, PausesAfterCongestionAreNotAsLongAsPolls) {
+  FlowNetwork network(zero_sided_program(), ringing(FlowKind::shuffle, 1, 1));
+  constexpr std::uint32_t kItems = 40;  // ten batches at least
+  constexpr std::uint64_t kSlowness = 8;
+  std::uint32_t pushed = 0;
+  const auto are_there = pops(network, 0, kItems);
+  network.run([&] {
+    network.device().state().reg("Move.slownesses").write(0, kSlowness);
+    while (pushed < kItems && network.push(0)) {
+      ++pushed;
+    }
+    return are_there() || network.now() > 20 * kPoll;
+  });
+  EXPECT_LT(network.now(), 2 * kPoll);
+}
+
+FlowNetworkOptions open_and_ringing(FlowKind kind) {
+  FlowNetworkOptions options = ringing(kind, 1, 1);
+  options.is_open = true;
+  options.time_out = std::chrono::microseconds(20);
+  options.most_retries = 2;
+  return options;
+}
+
+// Failed: each of them waited for a poll.
+TEST(FlowBells, AConsumerThatJoinsGetsAtOnceWhatHasWaitedForIt) {
+  FlowNetwork network(zero_sided_program(), open_and_ringing(FlowKind::balance));
+  pass(network, kPoll + kPoll / 2);
+  network.control().leave_consumer(network.flow(), 0);
+  expect_soon(network, [&] { return network.consumer(0).has_ended(); });
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(network.push(0));
+  }
+  pass(network, kPoll / 10);
+  const std::size_t joined = network.join_consumer(0);
+  expect_soon(network, pops(network, joined, 4));
+}
+TEST(FlowBells, AFlowThatIsClosedEndsAtOnce) {
+  FlowNetwork network(zero_sided_program(), open_and_ringing(FlowKind::replicate));
+  network.producer(0).end();
+  network.ring_of_producer(0);
+  network.run([&] { return network.producer(0).is_drained() || network.now() > 2 * kPoll; });
+  pass(network, kPoll + kPoll / 2);
+  network.control().close(network.flow());
+  expect_soon(network, [&] { return network.consumer(0).has_ended(); });
+}
+TEST(FlowBells, AProducerThatComesBackIsReadAtOnce) {
+  FlowNetwork network(zero_sided_program(), open_and_ringing(FlowKind::shuffle));
+  bool is_cut = true;
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
+    return is_cut && from == 0 ? 0 : -1;
+  };
+  ASSERT_TRUE(network.push(0));
+  network.run([&] { return network.state().lost_producers[0] || network.now() > 10 * kPoll; });
+  pass(network, kPoll / 5);
+  is_cut = false;
+  network.rejoin_producer(0);
+  expect_soon(network, pops(network, 0, 1));
+}
+TEST(FlowBells, ASecondSwitchGoesOnAtOnce) {
+  FlowNetwork network(zero_sided_program(), ringing(FlowKind::shuffle, 1, 1));
+  bool is_cut = true;
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
+    return is_cut && from == 0 ? 0 : -1;
+  };
+  ASSERT_TRUE(network.push(0));
+  pass(network, kPoll / 5);
+  is_cut = false;
+  network.fail_over();
+  expect_soon(network, pops(network, 0, 1));
+}
+
 // The rate that was set is kept.
 TEST(FlowBells, DoNotMakeALimitedFlowFaster) {
   FlowNetworkOptions options = ringing(FlowKind::shuffle, 1, 1);

@@ -249,7 +249,9 @@ class FlowSwitch {
   [[nodiscard]] std::uint32_t microseconds() const;
   void remove(Running& running) noexcept;
   void remove(Member& member) noexcept;
-  void set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second);
+  // `is_awaited`: the first tick comes at once.
+  void set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second, bool is_awaited = false);
+  void wake(const Running& running, const Thread& thread);
   [[nodiscard]] std::function<std::uint64_t()> pace_of(const Running& running, std::uint16_t thread,
                                                        std::uint64_t bytes_per_second) const;
   [[nodiscard]] const Running& find(FlowId flow, const char* what) const;
