@@ -16,6 +16,7 @@
 // generator's packet becomes the same request, with the same PSN.
 //
 // A thread that finds all of its producers locked asks for the last one. Who gives that one back wakes it, and waits.
+// A thread that cannot go on, because its consumer is full or it has come to its end, calls another one, which may.
 //
 // The packets of a batch have PSNs in a row on both sides, so a packet's place follows from its PSN, in whatever order
 // packets come. The data goes as WRITE Only, each packet with its address: no message at the consumer is ever half done.
@@ -63,6 +64,9 @@ const bit<32> ENDED = 0x80000000;
 const bit<32> BROKEN = 0x40000000;
 const bit<32> COUNT = 0x3fffffff;
 
+// Of metadata_t::rings: the bell of a thread that cannot go on, to one whose consumer is not known to be full.
+const bit<2> CALL = 3;
+
 // An element of `phases`. From SEEK on a thread is at work.
 const bit<32> IDLE = 1;
 const bit<32> DONE = 2;
@@ -104,6 +108,10 @@ const bit<32> LONGEST_WAIT = 3;
 const bit<32> TAIL_WRITTEN = 0x40000000;
 const bit<32> END_WRITTEN = 0x80000000;  // its tail with the mark ENDED
 
+// An element of `tails`, above the counter: the ring was full when it was read, and the thread has not looked around
+// since. Of a thread that shares its producers.
+const bit<32> FULL = 0x80000000;
+
 // An element of `waits`: how often the producer was asked in vain, from 1 on it is put aside; and above that, how many
 // requests more it gets before it is, because its last answers came too late.
 const bit<32> MOST_WAITS = 0x10000;
@@ -121,7 +129,7 @@ struct metadata_t {
     @field_list(1)
     bit<32> time;  // a packet that comes back has no time stamp of its own
     @field_list(1)
-    bit<2> rings;   // 1: a bell that goes from thread to thread, until one has time; 2: a tick
+    bit<2> rings;   // 1: a bell that goes from thread to thread, until one has time; 2: a tick; 3: CALL
     @field_list(1)
     bit<16> first;  // of these threads
     @field_list(2)
@@ -207,6 +215,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         phase = SEEK;
         missed = 0;
         ended = 0;
+        c_tail = c_tail & ~FULL;
         goes_round = true;
     }
 
@@ -478,6 +487,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     action give_up_consumer() {
         if (consumer_fails && consumer_bit == 0 && mark & ENDING != 0) {
             phase = DONE;  // who has seen the end may leave without a word
+            calls = true;
             has_left = leaves == 1;
             goes_round = false;
         } else if (consumer_fails) {
@@ -531,7 +541,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         }
         is_back = standard.instance_type == RESUBMITTED;
         is_control = is_back && m.rings == 0;
-        is_bell = is_back && m.rings == 1;
+        is_bell = is_back && (m.rings == 1 || m.rings == CALL);
         is_tick = !is_back && standard.ingress_port == GENERATOR || is_back && m.rings == 2;
         if (is_back) {
             thread = m.thread;
@@ -599,16 +609,19 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         read_packet();
         // What has come: a bell, the generator's packet, one of the thread that goes round, an answer.
         if (is_bell) {
-            if (phase == IDLE && pace == 0 && is_rested) {
+            if (phase == IDLE && pace == 0 && is_rested && (m.rings != CALL || c_tail & FULL == 0)) {
                 look_around();
             } else {
                 if (phase >= SEEK) {
                     mark = mark | RUNG;
                 }
                 rings_further = next_thread != m.first;
+                is_call = m.rings == CALL;
             }
         } else if (is_tick) {
-            if (phase == IDLE) {
+            if (is_back && (phase == DONE || phase == DEAD || phase == IDLE && !is_rested)) {
+                calls = true;  // it was given a producer, and cannot take it
+            } else if (phase == IDLE) {
                 if (is_rested) {
                     look_around();
                     pace = smaller(pace, PACED);
@@ -683,6 +696,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         }
         if (drained && phase == DRAIN) {
             phase = DEAD;
+            calls = !is_data;  // a packet of items is too long to be turned into a request
         }
 
         if (moves_on) {
@@ -694,6 +708,11 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
 
         gives = gives && lock == 0 && asks != 0 && asks & WOKEN == 0 && asks != t + 1 && !requests
                 && !producer_fails && !consumer_fails;
+        if (calls && !gives && !goes_round && !requests && !asks_again) {
+            m.first = thread;
+            rings_further = next_thread != thread;
+            is_call = true;
+        }
 
         // What leaves. A consumer that was given up may live: its unread items must not be overwritten.
         m.left_out = given_up;

@@ -153,6 +153,9 @@
                     if (mark & RUNG != 0) {
                         mark = mark & ~RUNG;
                         look_around();
+                    } else if (most_full == c_slots && next_thread != thread) {
+                        c_tail = c_tail | FULL;
+                        calls = true;  // others may have room for what waits
                     }
                 }
             }
@@ -229,6 +232,7 @@
             phase = FREE;
             if (mark & ENDING != 0) {
                 phase = DONE;
+                calls = true;
                 has_left = leaves == 1;
             } else {
                 goes_round = true;

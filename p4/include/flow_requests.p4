@@ -138,6 +138,9 @@
         if (rings_further) {
             m.thread = next_thread;
             m.rings = 1;
+            if (is_call) {
+                m.rings = CALL;
+            }
         }
         m.time = now;
         resubmit_preserving_field_list(1);

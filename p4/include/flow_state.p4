@@ -76,6 +76,8 @@
     bool consumer_fails = false;
     bool drained = false;           // of DRAIN
     bool rings_further = false;     // the bell goes to the next thread
+    bool is_call = false;           // it is a CALL
+    bool calls = false;             // others: this thread cannot go on
     bool has_left = false;          // the consumer, as it was told to
     bool shrinks_batch = false;
     bool gives = false;             // what it could lock, to a thread that has asked for it

@@ -251,6 +251,98 @@ TEST(FlowBells, ASecondSwitchGoesOnAtOnce) {
   expect_soon(network, pops(network, 0, 1));
 }
 
+// ---- Two consumers that share. Batches of two items: the producer's ring is never empty, so it rings no more.
+
+constexpr std::uint32_t kShared = 40;  // items
+FlowNetworkOptions shared_and_ringing() {
+  FlowNetworkOptions options = ringing(FlowKind::balance, 1, 2);
+  options.batch_bytes = 600;
+  return options;
+}
+// Pushes kShared items as there is room, and pops so many from this consumer.
+std::function<bool()> pushes_and_pops(FlowNetwork& network, std::size_t consumer, std::uint32_t wanted) {
+  return [&network, are_there = pops(network, consumer, wanted), pushed = std::uint32_t{0}]() mutable {
+    while (pushed < kShared && network.push(0)) {
+      ++pushed;
+    }
+    return are_there();
+  };
+}
+// The producer has rung, and thread 0 has its lock; then thread 1 asks for it.
+void let_thread_1_ask(FlowNetwork& network, const std::function<bool()>& step) {
+  const auto read = [&](const char* name) {
+    return static_cast<std::uint32_t>(network.device().state().reg(std::string("Move.") + name).read(0));
+  };
+  network.run([&] {
+    static_cast<void>(step());
+    return (read("locks") & 0xffffU) == 1 || network.now() > kPoll;
+  });
+  network.ring_of_consumer(1);
+  network.run([&] {
+    static_cast<void>(step());
+    return read("locks") >> 16 == 2 || network.now() > kPoll;
+  });
+  ASSERT_LT(network.now(), kPoll / 10);
+  ASSERT_EQ(read("locks"), 2U << 16 | 1U);
+}
+
+// Failed: the bells went to the thread of consumer 0, which never pops, and the other thread slept.
+TEST(FlowBells, AThreadWhoseConsumerIsFullCallsAnotherOne) {
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  expect_soon(network, pushes_and_pops(network, 1, kShared - 4));
+}
+// Failed: thread 0 slept after it had given the producer to the one that filled its consumer's ring.
+TEST(FlowBells, AThreadThatHasGivenItsProducerIsCalledWhenTheOtherOneIsFull) {
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  const auto step = pushes_and_pops(network, 0, kShared - 4);
+  ASSERT_NO_FATAL_FAILURE(let_thread_1_ask(network, step));
+  expect_soon(network, step);
+}
+// Failed: thread 0 gave the producer to one that had left, and slept.
+TEST(FlowBells, AThreadThatHasGivenItsProducerIsCalledWhenTheOtherOneHasLeft) {
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  const auto step = pushes_and_pops(network, 0, kShared);
+  ASSERT_NO_FATAL_FAILURE(let_thread_1_ask(network, step));
+  network.control().leave_consumer(network.flow(), 1);
+  expect_soon(network, step);
+}
+// Consumer 0 pops and rings while the answer is on its way that it is full, and thread 1 asks for the producer. Failed:
+// thread 0 had heard the bell, gave the producer away, and slept.
+TEST(FlowBells, ABellThatOvertakesTheTailOfAFullRingIsNotForgotten) {
+  constexpr std::uint32_t kTailPhase = 9;
+  constexpr std::uint32_t kRung = 16;
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  const auto reg = [&](const char* name) -> p4::RegisterState& {
+    return network.device().state().reg(std::string("Move.") + name);
+  };
+  std::uint32_t pushed = 0;
+  const auto run_until = [&](const std::function<bool()>& done) {
+    expect_soon(network, [&] {
+      while (pushed < kShared && network.push(0)) {
+        ++pushed;
+      }
+      return done();
+    });
+  };
+  run_until([&] { return network.head_of(0) == 4; });
+  network.ring_of_consumer(1);
+  run_until([&] { return network.head_of(1) == 4; });
+  pass(network, kPoll / 10);
+  bool has_answered = false;
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
+    has_answered = has_answered || (from == network.host_of_consumer(0) && reg("phases").read(0) == kTailPhase);
+    return -1;
+  };
+  network.ring_of_consumer(0);
+  run_until([&] { return has_answered; });
+  std::vector<std::byte> item(network.options().consumer_shape.item_bytes);
+  while (network.consumer(0).try_pop(item) == Consumer::Popped::item) {
+  }
+  reg("marks").write(0, reg("marks").read(0) | kRung);
+  reg("locks").write(0, 2U << 16 | 1U);
+  run_until([&] { return network.head_of(0) == 8; });
+}
+
 // The rate that was set is kept.
 TEST(FlowBells, DoNotMakeALimitedFlowFaster) {
   FlowNetworkOptions options = ringing(FlowKind::shuffle, 1, 1);
