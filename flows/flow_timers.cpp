@@ -1,0 +1,129 @@
+// The timers of a flow's threads: when the packet generator wakes an idle one or repeats what is lost, and rates.
+#include "flows/flow_program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+namespace sidelatch::flows {
+
+using namespace program;
+
+namespace {
+
+constexpr double kMostCreditNs = 1e6;  // of a limited rate
+constexpr double kLeastPauseNs = 1e3;
+constexpr double kLongestPauseNs = 1e12;  // a quarter of an hour
+constexpr std::uint32_t kPollsBeforeIdle = 1000;
+constexpr std::uint32_t kPollsAfterABatch = 10;
+constexpr std::uint64_t kShortNs = 2000;
+constexpr std::uint64_t kNeverNs = ~std::uint64_t{0};
+
+}  // namespace
+
+void FlowSwitch::set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second,
+                           bool is_awaited) {
+  const auto interval = static_cast<std::uint64_t>(running.flow.poll_interval.count());
+  device_->state().reg("Move.paces").write(thread, bytes_per_second == 0 ? 0 : kPaced);
+  device_->set_generator(thread, {.port = kGeneratorPort,
+                                  .interval = is_awaited ? std::min(interval, kShortNs) : interval,
+                                  .packet = control_packet(thread),
+                                  .pace = pace_of(running, thread, bytes_per_second)});
+}
+
+// Nobody rings for what the control plane has changed: where polls are rare, the thread would sleep on.
+void FlowSwitch::wake(const Running& running, const Thread& thread) {
+  set_timer(running, thread.number, running.bytes_per_second, true);
+}
+
+void FlowSwitch::limit_rate(FlowId flow, std::uint64_t bytes_per_second) {
+  Running& running = find_running(flow, "limit_rate");
+  running.bytes_per_second = bytes_per_second;
+  for (const Thread& thread : running.threads) {
+    set_timer(running, thread.number, bytes_per_second);
+  }
+}
+
+// No timer for a thread that is done. For an idle one a slow timer. For one whose rate is limited, a timer that fires
+// when its batch is paid for, from the batch's beginning on. If the batch is done by then, the timer begins the next
+// one; if not, that one begins when the batch is done.
+std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::uint16_t thread,
+                                                   std::uint64_t bytes_per_second) const {
+  const auto least = static_cast<std::uint64_t>(running.flow.poll_interval.count());
+  const auto most =
+      static_cast<std::uint64_t>(std::max(running.flow.idle_interval, running.flow.poll_interval).count());
+  const double item_ns = bytes_per_second == 0 ? 0 : running.stride * 1e9 / static_cast<double>(bytes_per_second);
+  p4::State& state = device_->state();
+  p4::RegisterState& phases = state.reg("Move.phases");
+  p4::RegisterState& heads = state.reg("Move.heads");
+  p4::RegisterState& items = state.reg("Move.items");
+  // The head that the consumer's ring has, or will have after the batch that is on its way.
+  const auto paid_head = [thread, &heads](p4::U128 phase, p4::U128 batch) {
+    const bool is_on_its_way = phase == kData || phase == kPush;
+    return static_cast<std::uint32_t>(heads.read(thread) + (is_on_its_way ? batch : 0)) & kCount;
+  };
+  const auto time_out = static_cast<std::uint64_t>(std::chrono::nanoseconds(running.flow.time_out).count());
+  const std::uint64_t soon = std::max(time_out, kShortNs);
+  // A pause after congestion, as far as it is to come: it ends without a word, and another one may follow the next
+  // batch.
+  const auto until_rested = [this, thread, soon, &begun = state.reg("Move.begun"),
+                             &slownesses = state.reg("Move.slownesses")](bool has_just_moved) {
+    const auto pause = static_cast<std::int32_t>(static_cast<std::uint32_t>(begun.read(thread)) - microseconds());
+    if (pause > 0) {
+      return std::max(static_cast<std::uint64_t>(pause) * 1000, kShortNs);
+    }
+    return has_just_moved && slownesses.read(thread) != 0 ? soon : kNeverNs;
+  };
+  const auto found = std::ranges::find(running.threads, thread, &Thread::number);
+  const auto is_one_put_aside = [&waits = state.reg("Move.waits"), own_producers = found->own_producers] {
+    return std::ranges::any_of(*own_producers, [&](std::uint16_t own) {
+      return own != 0 && (static_cast<std::uint32_t>(waits.read(own - 1U)) & kWaits) != 0;
+    });
+  };
+  return [least, most, soon, item_ns, thread, paid_head, is_one_put_aside, until_rested, &phases, &items,
+          &paces = state.reg("Move.paces"), interval = least, last = least, owed_ns = 0.0, polls = std::uint32_t{0},
+          before = paid_head(phases.read(thread), items.read(thread))]() mutable -> std::uint64_t {
+    const p4::U128 phase = phases.read(thread);
+    if (phase == kDone || phase == kDead) {
+      return 0;
+    }
+    const p4::U128 batch = items.read(thread);
+    const std::uint32_t head = paid_head(phase, batch);
+    // Less than 0 if a batch was given up.
+    const std::int32_t moved = static_cast<std::int32_t>((head - before) << 2U) >> 2U;
+    before = head;
+    if (moved != 0) {
+      polls = 0;
+      interval = least;
+    } else if (polls < kPollsBeforeIdle) {
+      ++polls;
+    } else {
+      interval = std::min(2 * interval, most);
+    }
+    // A short time without items pays for later ones.
+    owed_ns = std::max(owed_ns - static_cast<double>(last), -kMostCreditNs) + moved * item_ns;
+    if (owed_ns > 0) {
+      last = static_cast<std::uint64_t>(std::clamp(owed_ns, kLeastPauseNs, kLongestPauseNs));
+      return last;
+    }
+    const bool has_batch = phase == kData || phase == kPush || (phase == kFree && batch != 0);
+    if (item_ns != 0 && has_batch) {
+      paces.write(thread, kPaid);
+    }
+    // A batch that begins now may be done before a long interval is over.
+    const bool looks_again = item_ns != 0 && !has_batch && polls < kPollsAfterABatch;
+    last = looks_again ? std::min(interval, kShortNs) : interval;
+    if (phase == kIdle) {
+      last = std::min(last, until_rested(polls < kPollsAfterABatch));
+    }
+    // Only a timer finds that a request is lost. And the packet that asks a producer which is put aside is the
+    // thread's only one: what comes behind that producer waits for the next one.
+    if (phase >= kSeek || (last > soon && is_one_put_aside())) {
+      last = std::min(last, soon);
+    }
+    return last;
+  };
+}
+
+}  // namespace sidelatch::flows
