@@ -75,7 +75,7 @@ TEST(Program, CheckPrintsOneJsonValueAndNothingElse) {
   const Outcome outcome = run(std::string(kQuickCheck) + "--json");
   EXPECT_EQ(outcome.status, 0);
   const auto json = nlohmann::json::parse(outcome.out);
-  EXPECT_EQ(json["probes"].size(), 2U + 18U);
+  EXPECT_EQ(json["probes"].size(), 2U + 21U);
   EXPECT_EQ(json["probes"][0]["undetected"], 0);
   EXPECT_GT(json["probes"][1]["undetected"], 0);
 }
