@@ -108,6 +108,7 @@ Task<void> Client::drain() {
 Task<void> Client::reconnect() {
   std::exception_ptr error;
   std::vector<QueuePair*> connections;
+  connections.reserve(queue_pairs_.size() + 1);
   for (const auto& queue_pair : queue_pairs_) {
     connections.push_back(queue_pair.get());
   }
