@@ -110,8 +110,6 @@ void FlowSwitch::check(const Flow& flow, std::size_t known_producers, std::size_
   }
   const RingShape& first = flow.producers.front().shape;
   std::set<std::uint32_t> ends;
-  // Of the new rings: one that has ended may have left its number to another.
-  std::map<std::tuple<MacAddress, Ipv4Address, std::uint32_t>, std::string> connections;
   const auto check_ring = [&](const std::string& name, const FlowRing& ring) {
     try {
       ring.shape.check();
@@ -138,11 +136,6 @@ void FlowSwitch::check(const Flow& flow, std::size_t known_producers, std::size_
     check_24_bits(name + ": queue_pair", ring.queue_pair);
     check_24_bits(name + ": end.queue_pair", ring.end.queue_pair);
     check_24_bits(name + ": end.psn", ring.end.psn);
-    const auto [other, is_first] = connections.emplace(std::tuple(ring.mac, ring.ip, ring.queue_pair), name);
-    if (!is_first) {
-      throw std::invalid_argument(fmt::format("{}: queue_pair {} is also that of {}: each ring has its own", name,
-                                              ring.queue_pair, other->second));
-    }
     const std::uint32_t end = ring.end.queue_pair;
     if (end < kFirstEnd || end - kFirstEnd >= are_ends_used_.size()) {
       throw std::invalid_argument(fmt::format("{}: end.queue_pair {} is none that new_end() has given", name, end));
@@ -160,6 +153,24 @@ void FlowSwitch::check(const Flow& flow, std::size_t known_producers, std::size_
   }
   check_apart("producers", flow.producers);
   check_apart("consumers", flow.consumers);
+}
+
+// Two ends that send to one queue pair, each with packet numbers of its own, would take it for dead in the end. Only of
+// new rings: the number of one that has ended may be another's by now, so that a take_over() cannot be judged.
+void FlowSwitch::check_connections(const Flow& flow, std::size_t first_producer, std::size_t first_consumer) const {
+  std::map<std::tuple<MacAddress, Ipv4Address, std::uint32_t>, std::string> known;
+  const auto check_rings = [&](const char* kind, const std::vector<FlowRing>& rings, std::size_t first) {
+    for (std::size_t i = first; i < rings.size(); ++i) {
+      const std::string name = fmt::format("{}[{}]", kind, i);
+      const auto [other, is_new] = known.emplace(std::tuple(rings[i].mac, rings[i].ip, rings[i].queue_pair), name);
+      if (!is_new) {
+        throw std::invalid_argument(fmt::format("{}: queue_pair {} is also that of {}: each ring has its own", name,
+                                                rings[i].queue_pair, other->second));
+      }
+    }
+  };
+  check_rings("producers", flow.producers, first_producer);
+  check_rings("consumers", flow.consumers, first_consumer);
 }
 
 }  // namespace sidelatch::flows

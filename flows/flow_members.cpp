@@ -352,7 +352,9 @@ void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRin
   if (all.consumers.empty()) {
     all.consumers = running.flow.consumers;
   }
-  check(all, known_producers, std::max(known_consumers, all.consumers.size() - consumers.size()));
+  const std::size_t first_consumer = std::max(known_consumers, all.consumers.size() - consumers.size());
+  check(all, known_producers, first_consumer);
+  check_connections(all, known_producers, first_consumer);
 }
 
 }  // namespace sidelatch::flows

@@ -141,6 +141,11 @@ std::vector<SwitchEnd> FlowSwitch::new_ends(std::size_t count) {
 
 FlowSwitch::FlowId FlowSwitch::start(const Flow& flow) {
   check(flow, 0, 0);
+  check_connections(flow, 0, 0);
+  return begin(flow);
+}
+
+FlowSwitch::FlowId FlowSwitch::begin(const Flow& flow) {
   Running running;
   running.id = next_flow_++;
   running.flow = flow;
@@ -308,7 +313,8 @@ void FlowSwitch::install_thread(Running& running, std::size_t first, std::size_t
                       flow.is_open ? 1U : 0U,
                       0U,
                       number,
-                      thread.own};
+                      thread.own,
+                      std::max(flow.poll_interval, flow.idle_interval) > flow.time_out ? 1U : 0U};
   p4::TableState& threads = state.table("Move.threads");
   thread.entry = threads.add({{.value = number}}, "is_thread", thread.arguments);
   running.entries.emplace_back(&threads, thread.entry);

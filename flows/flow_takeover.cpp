@@ -78,7 +78,8 @@ FlowSwitch::FlowId FlowSwitch::take_over(const Flow& flow, const std::vector<Rin
   if (flow.kind == FlowKind::replicate) {
     check_copies(flow, consumers, before);
   }
-  const FlowId id = start(flow);
+  check(flow, 0, 0);
+  const FlowId id = begin(flow);
   resume(flows_.back(), producers, consumers, before);
   return id;
 }

@@ -16,7 +16,8 @@
 // generator's packet becomes the same request, with the same PSN.
 //
 // A thread that finds all of its producers locked asks for the last one. Who gives that one back wakes it, and waits.
-// A thread that cannot go on, because its consumer is full or it has come to its end, calls another one, which may.
+// Where polls are rare, a thread that cannot go on, because its consumer is full or it has come to its end, calls another
+// one, which may. (A call passes all threads that cannot go on either: where polls come soon, they are cheaper.)
 //
 // The packets of a batch have PSNs in a row on both sides, so a packet's place follows from its PSN, in whatever order
 // packets come. The data goes as WRITE Only, each packet with its address: no message at the consumer is ever half done.
@@ -708,7 +709,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
 
         gives = gives && lock == 0 && asks != 0 && asks & WOKEN == 0 && asks != t + 1 && !requests
                 && !producer_fails && !consumer_fails;
-        if (calls && !gives && !goes_round && !requests && !asks_again) {
+        if (calls && are_polls_rare == 1 && !gives && !goes_round && !requests && !asks_again) {
             m.first = thread;
             rings_further = next_thread != thread;
             is_call = true;

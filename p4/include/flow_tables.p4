@@ -77,6 +77,7 @@
     bit<16> copies = 0;
     bit<1> is_open = 0;
     bit<1> leaves = 0;
+    bit<1> are_polls_rare = 0;
     bit<16> next_thread = 0;
     // `open`: 1: it does not end when all its producers have. `leaving`: 1: its consumer gets no more. `next`: of the
     // threads that have the same producers, in a circle. `own`, `flow`: see shared_thread and shared_flow.
@@ -86,7 +87,7 @@
     // multicast group of them.
     action is_thread(bit<48> mac, bit<32> ip, bit<16> flow, bit<32> producers, bit<32> limit, bit<32> each,
                      bit<8> shift, bit<32> wait, bit<32> often, bit<32> bits, bit<32> consumer, bit<16> group,
-                     bit<32> age, bit<1> open, bit<1> leaving, bit<16> next, bit<16> own) {
+                     bit<32> age, bit<1> open, bit<1> leaving, bit<16> next, bit<16> own, bit<1> rare) {
         is_open = open;
         leaves = leaving;
         next_thread = next;
@@ -95,6 +96,7 @@
         own_ip = ip;
         shared_flow = flow;
         shared_thread = own;
+        are_polls_rare = rare;
         producers_of_thread = producers;
         most_items = limit;
         stride = each;

@@ -226,6 +226,8 @@ class FlowSwitch {
   };
   void add_own(const char* table, p4::U128 key, const char* action, p4::U128 argument);
   void check(const Flow& flow, std::size_t known_producers, std::size_t known_consumers) const;
+  void check_connections(const Flow& flow, std::size_t first_producer, std::size_t first_consumer) const;
+  FlowId begin(const Flow& flow);
   void install(Running& running);
   void resume(Running& running, const std::vector<RingState>& producers, const std::vector<RingState>& consumers,
               const FlowState& before);
