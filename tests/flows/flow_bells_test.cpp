@@ -291,6 +291,17 @@ TEST(FlowBells, AThreadWhoseConsumerIsFullCallsAnotherOne) {
   FlowNetwork network(zero_sided_program(), shared_and_ringing());
   expect_soon(network, pushes_and_pops(network, 1, kShared - 4));
 }
+// A call passes each thread whose consumer is full, too: where polls come soon enough there is none.
+TEST(FlowBells, WherePollsComeSoonNoThreadCallsAnotherOne) {
+  FlowNetworkOptions options = shared_and_ringing();
+  options.time_out = std::chrono::microseconds(2 * kPoll / 1000);
+  FlowNetwork network(zero_sided_program(), options);
+  const auto step = pushes_and_pops(network, 1, kShared - 4);
+  network.run([&] { return step() || network.now() > kPoll / 2; });
+  EXPECT_EQ(network.state().delivered[1], 0U);
+  network.run([&] { return step() || network.now() > 40 * kPoll; });
+  EXPECT_LT(network.now(), 40 * kPoll);
+}
 // Failed: thread 0 slept after it had given the producer to the one that filled its consumer's ring.
 TEST(FlowBells, AThreadThatHasGivenItsProducerIsCalledWhenTheOtherOneIsFull) {
   FlowNetwork network(zero_sided_program(), shared_and_ringing());
