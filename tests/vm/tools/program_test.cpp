@@ -98,7 +98,7 @@ void expect_a_full_report(const json& report, const std::string& memory) {
   EXPECT_EQ(report["memory"], memory);
   EXPECT_TRUE(report["complete"]);
   EXPECT_FALSE(report["environment"]["kernel"].is_null());
-  ASSERT_EQ(report["probes"].size(), 2U + 18U);
+  ASSERT_EQ(report["probes"].size(), 2U + 21U);
   for (const json& probe : report["probes"]) {
     // A CPU can observe memory only if it is this machine's.
     const std::string name = probe["name"];
