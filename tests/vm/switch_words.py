@@ -23,6 +23,7 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, SendWR
 
 KEY, ADDRESS, FIRST_PSN = 0x5EED, 0x10000000, 5
+SECONDS = 120  # a request that nobody answers fails much earlier
 device, gid_index, switch_ip = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 switch_qp, folder = int(sys.argv[4]), pathlib.Path(sys.argv[5])
 SUM, WORD = 2 * switch_qp, 2 * switch_qp + 1
@@ -74,9 +75,12 @@ def post(opcode, word, slot, compare_or_add=0, swap=0):
 def finish(count):
     """The statuses of so many requests, in order."""
     done = []
+    end = time.monotonic() + SECONDS
     while len(done) < count:
         found, completed = completions.poll(count - len(done))
         done += [one.status for one in completed[:found]]
+        if time.monotonic() > end:
+            sys.exit(f"switch_words: {device}: {len(done)} of {count} requests have completed in {SECONDS} s: {done}")
     return done
 
 
