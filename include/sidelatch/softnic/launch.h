@@ -55,8 +55,9 @@ struct LaunchOptions {
   std::filesystem::path pcap{};  ///< frames are captured in this file; an old file is removed
 };
 
-/// Sets the environment in which a program executed next finds the software NIC. An existing LD_PRELOAD is kept, after
-/// ours. Throws SettingsError, and LibraryError that says where the library was looked for.
+/// Sets the environment in which a program executed next finds the software NIC. An existing LD_PRELOAD is kept,
+/// before ours: the runtime of a sanitizer must come first. Throws SettingsError, and LibraryError that says where the
+/// library was looked for.
 void set_environment(const LaunchOptions& options);
 
 /// Whether the library is preloaded into this process, so that its verbs are those of the software NIC.

@@ -10,7 +10,7 @@
 // shows that it is free (TODS 2025, section 3.3).
 //
 // A session gives back what its operations have latched, however they end (owed.h). Its end waits until what was posted
-// has happened, `linger` at most at a time, and reports what was lost. Better await close() before: it says so by an
+// has happened, `linger` at most in all, and reports what was lost. Better await close() before: it says so by an
 // error. The objects' memory must stay registered until then: a last request may go to a latch that a WRITE has freed.
 //
 // Thread-safety: a session belongs to one task at a time, on its queue pair's reactor.
