@@ -260,15 +260,19 @@ TEST(FlowTakeover, ItGoesOnAtAnyTimeOfTheSwitchsClock) {
   }
 }
 
+// Each number has its own connection and memory.
+FlowRing numbered_ring(const SwitchEnd& end, std::uint32_t number) {
+  return {.queue_pair = number,
+          .end = end,
+          .address = std::uint64_t{4096} * number,
+          .shape = {.slots = 4, .item_bytes = 8}};
+}
+
 TEST(FlowTakeover, CountersThatCannotBeAreRefused) {
   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
   FlowSwitch control(device, {.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}});
-  std::uint32_t queue_pair = 0;
-  const auto ring = [&] {
-    return FlowRing{
-        .queue_pair = ++queue_pair, .end = control.new_end(), .address = 4096, .shape = {.slots = 4, .item_bytes = 8}};
-  };
-  const Flow flow{.producers = {ring()}, .consumers = {ring()}};
+  const Flow flow{.producers = {numbered_ring(control.new_end(), 1)},
+                  .consumers = {numbered_ring(control.new_end(), 2)}};
   EXPECT_THROW(control.take_over(flow, {}, {{}}), std::invalid_argument);
   EXPECT_THROW(control.take_over(flow, {{.head = 9, .tail = 2}}, {{}}), std::invalid_argument);
   EXPECT_THROW(control.take_over(flow, {{}}, {{.head = 1, .tail = 2}}), std::invalid_argument);
@@ -281,17 +285,10 @@ TEST(FlowTakeover, WhoLivesIsFoundAmongThoseThatAreThere) {
   FlowSwitch control(device, {.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}});
   const auto flow_to = [&](std::size_t consumers) {
     Flow flow{.kind = FlowKind::replicate};
-    std::uint64_t address = 4096;
-    const auto ring = [&](const SwitchEnd& end) {
-      address += 4096;
-      return FlowRing{.queue_pair = static_cast<std::uint32_t>(address / 4096),
-                      .end = end,
-                      .address = address,
-                      .shape = {.slots = 4, .item_bytes = 8}};
-    };
-    flow.producers = {ring(control.new_end())};
+    std::uint32_t number = 1;
+    flow.producers = {numbered_ring(control.new_end(), number)};
     for (const SwitchEnd& end : control.new_ends(consumers)) {
-      flow.consumers.push_back(ring(end));
+      flow.consumers.push_back(numbered_ring(end, ++number));
     }
     return flow;
   };
@@ -315,18 +312,10 @@ TEST(FlowTakeover, WhoLivesIsFoundAmongThoseThatAreThere) {
 TEST(FlowTakeover, WhoWasLostAndLeftOutIsRememberedByTheNextSwitches) {
   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
   FlowSwitch control(device, {.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}});
-  std::uint64_t address = 4096;
   const auto take_over = [&](const FlowState& before) {
     Flow flow{.kind = FlowKind::replicate};
-    const auto ring = [&](const SwitchEnd& end) {
-      address += 4096;
-      return FlowRing{.queue_pair = static_cast<std::uint32_t>(address / 4096),
-                      .end = end,
-                      .address = address,
-                      .shape = {.slots = 4, .item_bytes = 8}};
-    };
-    flow.producers = {ring(control.new_end())};
-    flow.consumers = {ring(control.new_end())};
+    flow.producers = {numbered_ring(control.new_end(), 1)};
+    flow.consumers = {numbered_ring(control.new_end(), 2)};
     const auto id = control.take_over(flow, {{.head = 5, .tail = 2}}, {{.head = 2, .tail = 2}}, before);
     const FlowState after = control.state(id);
     control.stop(id);
