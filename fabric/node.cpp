@@ -140,6 +140,13 @@ bool Node::in_use(LKey key) const {
 
 bool Node::remove(LKey key, bool even_if_busy) {
   const bool busy = in_use(key);
+  if (busy) {
+    for (const QueuePair* qp : queue_pairs_) {
+      if (qp->uses(key)) {
+        qp->reactor().progress_is_read(qp, true);  // had its requests completed, the region would not be busy
+      }
+    }
+  }
   const std::uint32_t slot = key.value >> kGenerationBits;
   Registration& entry = registrations_[slot];
   if (busy && !even_if_busy) {

@@ -154,6 +154,11 @@ bool QueuePair::must_wait(std::size_t n) const noexcept {
   return !line_.empty() || !reactor_->cq_waiters_.empty() || !send_queue_has_room(n) || reactor_->cq_free_ < n;
 }
 
+bool QueuePair::is_short_of_room() const noexcept {
+  return !line_.empty() || !reactor_->cq_waiters_.empty() || !send_queue_has_room(1) ||
+         reactor_->cq_free_ <= reactor_->cq_depth_ / 2;
+}
+
 std::size_t QueuePair::first_chain_length() const noexcept {
   return line_.empty() ? 0 : static_cast<const ChainAwaiter&>(line_.front()).chain_.size();
 }
@@ -168,10 +173,10 @@ bool QueuePair::post(std::span<const WorkRequest> chain) {
   throw_if_failed();
   if (must_wait(chain.size())) {
     check_chain(chain);
+    reactor_->progress_is_read(this, true);  // before the nudge, which is no post of the caller's
     if (!send_queue_has_room(chain.size())) {
       request_signal();  // a caller that only retries must find room eventually
     }
-    reactor_->progress_is_read(this, true);
     return false;
   }
   check_and_post(chain, false);

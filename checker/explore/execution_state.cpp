@@ -495,7 +495,14 @@ bool Execution::could_come_first() const {
     if (queue_pairs_[qp].target == of && !has(Mutation::looks_come_first)) {
       return false;
     }
-    if (queue_pairs_[qp].actor != of || has(Mutation::deliveries_are_unseen)) {
+    if (queue_pairs_[qp].actor != of) {
+      continue;
+    }
+    if (queue_pairs_[qp].queue_pair->is_short_of_room() && !has(Mutation::looks_come_first) &&
+        !has(Mutation::full_queues_come_first)) {
+      return false;  // if more had completed before, it would not wait, or not be signalled
+    }
+    if (has(Mutation::deliveries_are_unseen)) {
       continue;
     }
     const std::uint32_t posted = machine_.posted({qp});

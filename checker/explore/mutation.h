@@ -36,7 +36,8 @@ enum class Mutation : std::uint8_t {
   states_without_next_steps,
   // What goes first there.
   siblings_come_first,
-  looks_come_first,  ///< of clients with memory that others reach
+  looks_come_first,        ///< of clients with memory that others reach
+  full_queues_come_first,  ///< whose requests wait, or are signalled, because few have completed
   judged_steps_come_first,
   buffers_come_first,  ///< although the client may run, and change them
   deliveries_are_unseen,

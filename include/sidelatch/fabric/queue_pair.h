@@ -191,6 +191,10 @@ class QueuePair {
   [[nodiscard]] std::uint64_t completed_so_far() const noexcept { return completed_; }
   [[nodiscard]] std::uint64_t outstanding_so_far() const noexcept { return posted_ - completed_; }
 
+  /// Whether what the last post did may depend on how many requests had completed by then: it waits, or it is signalled
+  /// because it has filled a queue. For worlds that explore.
+  [[nodiscard]] bool is_short_of_room() const noexcept;
+
   /// How often it has entered the error state. Unlike counters(), part of what a program may act on in every world.
   [[nodiscard]] std::uint64_t failures() const {
     reactor_->progress_is_read(this, false);

@@ -187,8 +187,58 @@ Task<void> ask_for_a_buffer(Client* client, Store* store, fabric::QueuePair* sma
   co_await small->drain();
 }
 
+// The same for two requests. Before it is told that there is no room, its queue pair makes sure that there will be.
+Task<void> ask_for_room_for_two(Client* client, Store* store, fabric::QueuePair* small) {
+  const fabric::WorkRequest request = fabric::write(client->word(0), store->word(0));
+  const fabric::WorkRequest two[] = {request, request};
+  fabric::Reactor& reactor = small->reactor();
+  co_await small->enqueue(request);
+  const auto loop = reactor.begin_retries();
+  for (;;) {
+    const bool has_room = small->post(two);
+    if (has_room) {
+      break;
+    }
+    co_await reactor.retry(loop, Duration::zero());
+  }
+  co_await small->drain();
+}
+
+// The request that fills the send queue is signalled. If the first one completes before, the second one does not fill
+// it, and nobody is told that it has completed.
+Task<void> fill_queue(Client* client, Store* store, fabric::QueuePair* small) {
+  const fabric::WorkRequest request = fabric::write(client->word(0), store->word(0));
+  fabric::Reactor& reactor = small->reactor();
+  co_await small->enqueue(request.with_signal());
+  co_await client->world->yield(*client->node);
+  co_await small->enqueue(request);
+  co_await client->world->yield(*client->node);  // so that it looks in another step
+  const auto loop = reactor.begin_retries();
+  for (;;) {
+    if (small->outstanding() == 0) {
+      break;
+    }
+    co_await reactor.retry(loop, Duration::zero());
+  }
+}
+
+// A region cannot be deregistered while a request uses it.
+Task<void> end_buffer(Client* client, Store* store) {
+  fabric::MemoryRegion own = client->node->allocate(64, fabric::Access::local_write);
+  co_await client->qp->enqueue(fabric::write(own.local(0, 8), store->word(0)).with_signal());
+  co_await client->world->yield(*client->node);
+  bool is_busy = false;
+  try {
+    own.deregister();
+  } catch (const fabric::FabricError&) {
+    is_busy = true;
+  }
+  client->world->require(is_busy, "the NIC was fast");
+  co_await client->qp->drain();
+}
+
 fabric::QueuePair* connect_small(World& world, const TwoClients& pair) {
-  constexpr fabric::QueuePairOptions kSmall{.send_queue_depth = 2};
+  constexpr fabric::QueuePairOptions kSmall{.send_queue_depth = 2, .signal_interval = 2};
   return world.make<std::unique_ptr<fabric::QueuePair>>(world.connect(*pair.first.node, *pair.store.node, 0, kSmall))
       .get();
 }
@@ -196,6 +246,21 @@ fabric::QueuePair* connect_small(World& world, const TwoClients& pair) {
 void owner_asks_for_room(World& world) {
   const TwoClients pair(world);
   world.spawn(*pair.first.node, ask_for_room(&pair.first, &pair.store, connect_small(world, pair)));
+}
+
+void owner_asks_for_room_for_two(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, ask_for_room_for_two(&pair.first, &pair.store, connect_small(world, pair)));
+}
+
+void owner_fills_its_queue(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, fill_queue(&pair.first, &pair.store, connect_small(world, pair)));
+}
+
+void owner_ends_a_buffer(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, end_buffer(&pair.first, &pair.store));
 }
 
 void owner_asks_for_a_buffer(World& world) {
@@ -395,6 +460,9 @@ INSTANTIATE_TEST_SUITE_P(
         Specimen{"OwnerLooks", owner_looks, Outcome::broken, Mutation::looks_come_first},
         Specimen{"OwnerAsksForRoom", owner_asks_for_room, Outcome::broken, Mutation::looks_come_first},
         Specimen{"OwnerAsksForABuffer", owner_asks_for_a_buffer, Outcome::broken, Mutation::looks_come_first},
+        Specimen{"OwnerAsksForRoomForTwo", owner_asks_for_room_for_two, Outcome::safe, Mutation::every_cycle_is_fair},
+        Specimen{"OwnerFillsItsQueue", owner_fills_its_queue, Outcome::broken, Mutation::full_queues_come_first},
+        Specimen{"OwnerEndsABuffer", owner_ends_a_buffer, Outcome::broken, Mutation::looks_come_first},
         Specimen{"ReadsEarly", reads_early, Outcome::broken, Mutation::deliveries_are_unseen},
         Specimen{"ChangesEarly", changes_early, Outcome::broken, Mutation::buffers_come_first},
         Specimen{"PostsBeforeAndAfter", posts_before_and_after, Outcome::broken,
