@@ -301,7 +301,8 @@ class Session {
   [[nodiscard]] bool prove_placement_at_end(fabric::Time until);
   [[nodiscard]] fabric::QueuePair& pair_of(const OwedLatch& owed) const noexcept;
   void finish();
-  void see_outcomes(fabric::Time until);
+  void see_outcomes(fabric::QueuePair* memory, fabric::QueuePair* latches, fabric::Time until);
+  [[nodiscard]] bool unlatch_at_end(const OwedLatch& owed, fabric::Time until);
 
   static constexpr std::uint64_t kOwes = ~std::uint64_t{0};
 
