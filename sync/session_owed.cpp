@@ -368,9 +368,7 @@ void Session::owe_again(OwedLatch&& owed) {
 Task<void> Session::settle() {
   notice_failure();
   notice_unlatches_apart();
-  if (switch_is_busy()) {
-    co_await qp_->drain();
-  }
+  co_await until_switch_is_free();
   while (!owed_.empty()) {
     OwedUnderWay next(*this, take_next_owed());
     const Fate fate = co_await fate_of(next.owed);
