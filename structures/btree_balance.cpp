@@ -164,10 +164,19 @@ Task<void> BTree::free_node(Worker& worker, NodeRef ref) const {
     spares.push_back(ref.object());
     co_return;
   }
-  // After an exception it is unknown whether the pool has the object; nobody owns it then.
-  const Outcome outcome = co_await pools_[ref.memory_node()].give_back(worker, ref.object());
+  // After a LatchError the pool does not have the object. After another exception that is unknown, and nobody owns it.
+  Outcome outcome = Outcome::timed_out;
+  std::exception_ptr error;
+  try {
+    outcome = co_await pools_[ref.memory_node()].give_back(worker, ref.object());
+  } catch (const LatchError&) {
+    error = std::current_exception();
+  }
   if (outcome != Outcome::done) {
     spares.push_back(ref.object());
+  }
+  if (error) {
+    std::rethrow_exception(error);
   }
 }
 

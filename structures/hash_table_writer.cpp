@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -397,8 +398,13 @@ Task<Outcome> HashTable::add(Writer& writer, Entry entry, Search search) const {
   home.next = first.next;
   home.next_generation = first.generation;
   BucketFormat::put_header(home, writer.home_guard.payload());
-  writer.taken.reset();  // if this fails, it is unknown whether the bucket is linked
-  co_await commit_bucket(writer.home_guard);
+  const std::optional<std::uint64_t> linked = std::exchange(writer.taken, std::nullopt);
+  try {
+    co_await commit_bucket(writer.home_guard);  // if the connection fails, it is unknown whether the bucket is linked
+  } catch (const LatchError&) {                 // nothing was written
+    writer.taken = linked;
+    throw;
+  }
   co_return Outcome::done;
 }
 

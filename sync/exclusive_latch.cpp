@@ -170,9 +170,7 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
       const WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
       switch (release_) {
         case Release::basic:
-          if (hold.session->switch_is_busy()) {
-            co_await qp.drain();
-          }
+          co_await hold.session->until_switch_is_free();
           co_await qp.submit(written, write);
           co_await qp.submit(under_way.unlatch, give_back);
           break;

@@ -72,9 +72,7 @@ Task<void> post_unlatch(Hold& hold, WorkRequest unlatch, bool async) {
       hold.session->posted_commit(hold);
     }
   } else {
-    if (hold.session->switch_is_busy()) {
-      co_await qp.drain();
-    }
+    co_await hold.session->until_switch_is_free();
     co_await qp.submit(under_way.unlatch, unlatch);
   }
   under_way.is_over();

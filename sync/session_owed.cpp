@@ -57,6 +57,8 @@ bool becomes_idle(QueuePair& pair, Time until) {
   return reactor.wait_until_idle(pair, std::max(Duration::zero(), until - reactor.now()));
 }
 
+Time half_way(Time now, Time until) { return now + (until - now) / 2; }
+
 }  // namespace
 
 Task<RingBuffer> Session::wait_for_buffer() {
@@ -366,9 +368,7 @@ void Session::owe_again(OwedLatch&& owed) {
 Task<void> Session::settle() {
   notice_failure();
   notice_unlatches_apart();
-  if (switch_is_busy()) {
-    co_await qp_->drain();
-  }
+  co_await until_switch_is_free();
   while (!owed_.empty()) {
     OwedUnderWay next(*this, take_next_owed());
     const Fate fate = co_await fate_of(next.owed);
@@ -502,10 +502,12 @@ Session::~Session() {
 }
 
 // At the session's end nothing can be awaited.
-void Session::see_outcomes(Time until) {
-  static_cast<void>(becomes_idle(*qp_, until));
-  if (options_.latches.queue_pair != nullptr) {
-    static_cast<void>(becomes_idle(*options_.latches.queue_pair, until));
+void Session::see_outcomes(QueuePair* memory, QueuePair* latches, Time until) {
+  if (memory != nullptr) {
+    static_cast<void>(becomes_idle(*memory, latches == nullptr ? until : half_way(now(), until)));
+  }
+  if (latches != nullptr) {
+    static_cast<void>(becomes_idle(*latches, until));
   }
   std::erase_if(owed_, [&](OwedLatch& owed) {
     const QueuePair& pair = pair_of(owed);
@@ -521,6 +523,25 @@ void Session::see_outcomes(Time until) {
   });
 }
 
+// Whether the unlatch was posted, of which nobody knows whether it happens before its queue pair is idle.
+bool Session::unlatch_at_end(const OwedLatch& owed, Time until) {
+  QueuePair& pair = pair_of(owed);
+  if (!owed.certain || !owed.writes.empty() || owed.queue != nullptr || pair.state() != QueuePair::State::ready) {
+    return false;
+  }
+  try {
+    if (options_.versions_at_switch && !becomes_idle(pair, until)) {
+      return false;
+    }
+    const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed)};
+    return pair.state() == QueuePair::State::ready && pair.post(unlatch);
+  } catch (const FabricError&) {
+    return false;
+  }
+}
+
+// Where latches are apart, two queue pairs share `linger`. Each wait for the memory takes half of what is left at most,
+// so that a memory that is slow leaves time to free the latches. What they leave is the memory's.
 void Session::finish() {
   Reactor& reactor = qp_->reactor();
   if (reactor.explores() || reactor.abandons_tasks()) {
@@ -529,45 +550,40 @@ void Session::finish() {
   const Time until = now() + std::min(options_.linger, Time::max() - now());
   notice_failure();
   notice_unlatches_apart();
-  std::vector<QueuePair*> pairs = {qp_};
-  const bool are_apart =
-      std::ranges::any_of(owed_, [](const OwedLatch& owed) { return owed.by == UnlatchBy::swap_apart; });
-  if (are_apart || !unlatches_apart_.empty()) {
-    pairs.push_back(options_.latches.queue_pair);
-  }
-  std::erase_if(pairs, [](const QueuePair* pair) { return pair->state() == QueuePair::State::error; });
-  if (std::ranges::any_of(owed_, [](const OwedLatch& owed) { return owed.asked.posting.happened(); })) {
-    see_outcomes(until);
-  }
-  // Unlatches that nobody knows to have happened before their queue pairs are idle.
-  const std::size_t posted = std::erase_if(owed_, [&](const OwedLatch& owed) {
-    QueuePair& pair = pair_of(owed);
-    if (!owed.certain || !owed.writes.empty() || owed.queue != nullptr || pair.state() != QueuePair::State::ready) {
-      return false;
-    }
-    try {
-      if (options_.versions_at_switch && !becomes_idle(pair, until)) {
-        return false;
-      }
-      const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed)};
-      return pair.state() == QueuePair::State::ready && pair.post(unlatch);
-    } catch (const FabricError&) {
-      return false;
-    }
+  const auto unless_failed = [](QueuePair* pair) { return pair->state() == QueuePair::State::error ? nullptr : pair; };
+  const bool are_apart = !unlatches_apart_.empty() || std::ranges::any_of(owed_, [](const OwedLatch& owed) {
+    return owed.by == UnlatchBy::swap_apart;
   });
-  bool idle = is_placed() || qp_->state() == QueuePair::State::error || prove_placement_at_end(until);
-  for (QueuePair* const pair : pairs) {
-    idle = becomes_idle(*pair, until) && idle;
+  QueuePair* const memory = unless_failed(qp_);
+  QueuePair* const latches = are_apart ? unless_failed(options_.latches.queue_pair) : nullptr;
+  if (std::ranges::any_of(owed_, [](const OwedLatch& owed) { return owed.asked.posting.happened(); })) {
+    see_outcomes(memory, latches, until);
   }
+  std::size_t unlatches_at_memory = 0;
+  const std::size_t unlatches = std::erase_if(owed_, [&](const OwedLatch& owed) {
+    const bool posted = unlatch_at_end(owed, until);
+    unlatches_at_memory += posted && owed.by != UnlatchBy::swap_apart ? 1 : 0;
+    return posted;
+  });
+  bool proved = memory == nullptr || is_placed();
+  if (memory != nullptr && latches != nullptr) {
+    proved = proved || prove_placement_at_end(half_way(now(), until));
+    static_cast<void>(becomes_idle(*memory, half_way(now(), until)));
+  }
+  const bool latches_are_idle = latches == nullptr || becomes_idle(*latches, until);
+  proved = proved || prove_placement_at_end(until);
+  const bool memory_is_idle = memory == nullptr || (becomes_idle(*memory, until) && proved);
   if (failures_ == qp_->failures()) {
     unlatches_.prune(qp_->completed_so_far());
   }
   notice_unlatches_apart();
   const auto unknown =
       static_cast<std::uint64_t>(std::ranges::count_if(owed_, [](const OwedLatch& owed) { return !owed.certain; }));
-  LostWork lost{.unlatches = unknown + unlatches_apart_.size() + (idle ? 0 : unlatches_.size() + posted),
+  LostWork lost{.unlatches = unknown + unlatches_apart_.size() +
+                             (memory_is_idle ? 0 : unlatches_.size() + unlatches_at_memory) +
+                             (latches_are_idle ? 0 : unlatches - unlatches_at_memory),
                 .latches = owed_.size() - unknown + in_doubt_.size()};
-  if (!idle && !is_placed() && lost.nothing()) {
+  if (!memory_is_idle && !is_placed() && lost.nothing()) {
     lost.unlatches = 1;  // which has completed, and may not be placed
   }
   if (!lost.nothing()) {

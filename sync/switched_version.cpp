@@ -112,9 +112,7 @@ Task<ExclusiveGuard> SwitchedVersion::do_latch(Session& session, Object object, 
 // The switch overwrites the word that it is sent.
 Task<void> SwitchedVersion::commit(Hold& hold) const {
   ReleaseUnderWay under_way(hold);
-  if (hold.session->switch_is_busy()) {
-    co_await hold.qp().drain();
-  }
+  co_await hold.session->until_switch_is_free();
   co_await hold.qp().submit(under_way.unlatch, write(hold.buffer.record(), hold.object.record()));
   under_way.is_over();
   hold.buffer.drop();
@@ -122,9 +120,7 @@ Task<void> SwitchedVersion::commit(Hold& hold) const {
 
 Task<void> SwitchedVersion::abort(Hold& hold) const {
   ReleaseUnderWay under_way(hold);
-  if (hold.session->switch_is_busy()) {
-    co_await hold.qp().drain();
-  }
+  co_await hold.session->until_switch_is_free();
   co_await hold.qp().submit(under_way.unlatch, compare_swap(hold.object.latch(), hold.word, hold.word - 1));
   under_way.is_over();
   hold.buffer.drop();
@@ -154,9 +150,7 @@ Task<ReadGuard> SwitchedVersion::do_begin_read(Session& session, Object object, 
 }
 
 Task<bool> SwitchedVersion::validate(Hold& hold) const {
-  if (hold.session->switch_is_busy()) {
-    co_await hold.qp().drain();
-  }
+  co_await hold.session->until_switch_is_free();
   const LocalSpan into = hold.buffer.header();
   co_await hold.qp().read(into, hold.object.latch());
   const bool unchanged = version_in(into) == hold.version;

@@ -8,12 +8,14 @@
 #include <sidelatch/sync/crc64.h>
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/farm_line_versions.h>
+#include <sidelatch/sync/latch_word.h>
 #include <sidelatch/sync/rw_latch.h>
 #include <sidelatch/sync/two_read_version.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -279,6 +281,34 @@ TEST_P(BTreeOverSchemes, IsLinearizableWhileNodesSplitAndMerge) {
     EXPECT_EQ(first_violation(histories), std::nullopt) << "seed " << seed;
     EXPECT_THAT(forest.check().problems, IsEmpty());
   }
+}
+
+// The pool's latch is a dead client's, and the worker may not take it over. The nodes that merges have emptied are more
+// than it keeps.
+TEST(BTree, ANodeThatThePoolCannotTakeStaysWithItsWorker) {
+  const ExclusiveLatch latch(LatchLevel::combined);
+  Forest forest(latch);
+  BTree::Worker& builder = forest.add_worker();
+  forest.run(insert_all(*forest.tree, builder, 0, 1, 600, /*descending=*/false));
+  forest.run(builder.close());
+  BTreeWorkerOptions options;
+  options.session.owner = 1;
+  options.session.lease = {from_ns(100'000), from_ns(10'000)};
+  BTree::Worker& worker = forest.add_worker(options);
+  const Layout control(latch.shape(24, latch.default_layout()), latch.default_layout(), 1);
+  std::byte* const pool_latch = forest.regions[0].bytes().data() + kSuperblockBytes + control.latch(0);
+  const std::uint64_t dead = exclusive_word(9, 1);
+  std::memcpy(pool_latch, &dead, sizeof dead);
+  forest.run(remove_all(*forest.tree, worker, 0, 1, 600));
+  std::uint64_t word = 0;
+  std::memcpy(&word, pool_latch, sizeof word);
+  EXPECT_EQ(word, dead);
+  std::memcpy(pool_latch, &kFree, sizeof kFree);
+  forest.run(worker.close());
+  const BTreeReport report = forest.check();
+  EXPECT_THAT(report.problems, IsEmpty());
+  EXPECT_EQ(report.entries, 0U);
+  EXPECT_EQ(report.unlinked_nodes, 0U);
 }
 
 TEST(BTree, IsAMapUnderMillionsOfOperationsFromManyClients) {

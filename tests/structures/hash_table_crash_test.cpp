@@ -345,6 +345,36 @@ TEST(HashTableEstate, WhoMeetsAChainTooLongForTheLeaseIsToldAndNobodyIsTakenForD
   }
 }
 
+// The new bucket is filled under home's latch. If that takes too long, the bucket is linked nowhere, and the pool gets
+// it back: others have room.
+TEST(HashTableEstate, ABucketThatALeaseHasNoTimeToLinkGoesBackToThePool) {
+  constexpr std::uint64_t kLongToFill = 32'768;  // bytes: much longer than it takes to give a bucket back
+  const ExclusiveLatch scheme(LatchLevel::combined);
+  int too_late = 0;
+  for (double length = 9'000; length < 24'000; length += 500) {
+    HashTableRig rig(scheme,
+                     {.value_bytes = kLongToFill, .capacity = 3, .entries_per_bucket = 1, .overflow_buckets = 2});
+    const std::vector<std::uint64_t> keys = rig.keys_of(0, 2);
+    ASSERT_EQ(rig.insert(rig.add_client(), keys[0], 1), Outcome::done);
+    RevocationService service(*rig.storage[0]);
+    SessionOptions options = leased(1, service);
+    options.lease = Lease{from_ns(length), from_ns(1)};
+    Client& client = rig.add_client(options);
+    service.enlist(1, client.session(0).qp());
+    std::string end;
+    rig.world.reactor().spawn(put_under_lease(&*rig.table, &client, keys[1], &end));
+    rig.world.reactor().run();
+    const bool done = end == "done";
+    EXPECT_TRUE(done || end.find("nothing was written") != std::string::npos) << length << ": " << end;
+    too_late += done ? 0 : 1;
+    const HashTableReport report = rig.check();
+    EXPECT_THAT(report.problems, IsEmpty()) << length;
+    EXPECT_EQ(report.overflow_buckets, done ? 1U : 0U) << length;
+    EXPECT_EQ(report.leaked_overflow_buckets, 0U) << length;
+  }
+  EXPECT_GT(too_late, 0);
+}
+
 TEST(HashTableEstate, ACopyOnWriteBucketIsWholeWhateverItsHolderLeft) {
   const CopyOnWrite scheme;
   Estate estate(scheme);

@@ -25,6 +25,7 @@
 #include <sidelatch/sync/remote_latches.h>
 #include <sidelatch/sync/retry.h>
 
+#include <coroutine>
 #include <cstdint>
 #include <optional>
 #include <source_location>
@@ -148,11 +149,13 @@ class Session {
     completed_seen_ = qp_->completed_so_far();
     return ring_.begin_acquire();
   }
-  /// For schemes: whether a destroyed task has left a request under way at a switch that takes one at a time. Then
-  /// drain the queue pair first.
+  /// For schemes: whether a destroyed task has left a request under way at a switch that takes one at a time.
   [[nodiscard]] bool switch_is_busy() const noexcept {
     return options_.versions_at_switch && qp_->outstanding_so_far() != 0;
   }
+  /// For schemes, before a request that must be alone at such a switch: waits while switch_is_busy(), and costs nothing
+  /// otherwise. Throws FabricError.
+  [[nodiscard]] auto until_switch_is_free() noexcept { return SwitchAwaiter(*this); }
   /// Gives back what the session owes, if the queue pair is ready. Throws LatchError::buffers_exhausted if guards hold
   /// all buffers, and FabricError.
   [[nodiscard]] fabric::Task<fabric::RingBuffer> wait_for_buffer();
@@ -301,7 +304,31 @@ class Session {
   [[nodiscard]] bool prove_placement_at_end(fabric::Time until);
   [[nodiscard]] fabric::QueuePair& pair_of(const OwedLatch& owed) const noexcept;
   void finish();
-  void see_outcomes(fabric::Time until);
+  void see_outcomes(fabric::QueuePair* memory, fabric::QueuePair* latches, fabric::Time until);
+  [[nodiscard]] bool unlatch_at_end(const OwedLatch& owed, fabric::Time until);
+
+  /// In a frame that need not wait it leaves nothing that a world that explores could tell.
+  class SwitchAwaiter {
+   public:
+    explicit SwitchAwaiter(Session& session) noexcept : session_(&session) {}
+    [[nodiscard]] bool await_ready() const noexcept { return !session_->switch_is_busy(); }
+    bool await_suspend(std::coroutine_handle<> awaiter) {
+      using Drain = fabric::QueuePair::ChainAwaiter;
+      fabric::QueuePair& qp = *session_->qp_;
+      drain_.emplace(qp, Drain::Until::reached, std::span<const fabric::WorkRequest>(), std::span<std::uint64_t>(),
+                     qp.posted_so_far());
+      return drain_->await_suspend(awaiter);
+    }
+    void await_resume() const {
+      if (drain_) {
+        drain_->await_resume();
+      }
+    }
+
+   private:
+    Session* session_;
+    std::optional<fabric::QueuePair::ChainAwaiter> drain_;
+  };
 
   static constexpr std::uint64_t kOwes = ~std::uint64_t{0};
 
