@@ -112,6 +112,7 @@ struct WorkBuilder {
     nic::SendRequest request;
     std::size_t first = 0;  ///< in `sges` or, inlined, in `inlined`
     std::size_t count = 0;
+    bool has_address = false;  ///< UD: it was set
   };
   std::mutex mutex;  ///< from start to complete or abort
   std::vector<Draft> drafts;

@@ -151,6 +151,7 @@ void wr_set_datagram_address(ibv_qp_ex* pair, ibv_ah* handle, std::uint32_t remo
     draft.request.to = of(*handle).to;
     draft.request.remote_qp = remote_qp;
     draft.request.remote_q_key = q_key;
+    draft.has_address = true;
     return 0;
   });
 }
@@ -162,8 +163,15 @@ void wr_set_srq(ibv_qp_ex* pair, std::uint32_t number) {
   });
 }
 
+// Of several calls that set the data the last one counts. ATOMIC WRITE has its word already.
+bool takes_data(const Draft& draft) noexcept { return draft.request.kind != nic::WorkKind::atomic_write; }
+
 void set_sges(ibv_qp_ex* pair, std::span<const ibv_sge> sges) {
   change_last(pair, [&](WorkBuilder& builder, Draft& draft) {
+    if (!takes_data(draft)) {
+      return EINVAL;
+    }
+    draft.request.inlined = false;
     draft.first = builder.sges.size();
     draft.count = sges.size();
     std::ranges::transform(sges, std::back_inserter(builder.sges), sge_of);
@@ -180,6 +188,9 @@ void wr_set_sge_list(ibv_qp_ex* pair, std::size_t count, const ibv_sge* list) { 
 
 void set_inline(ibv_qp_ex* pair, std::span<const ibv_data_buf> parts) {
   change_last(pair, [&](WorkBuilder& builder, Draft& draft) {
+    if (!takes_data(draft)) {
+      return EINVAL;
+    }
     draft.request.inlined = true;
     draft.first = builder.inlined.size();
     for (const ibv_data_buf& part : parts) {
@@ -245,8 +256,10 @@ int wr_complete(ibv_qp_ex* pair) {
   QueuePair& ours = of(*pair);
   WorkBuilder& builder = ours.builder;
   int error = builder.error;
-  const auto is_taken = [&](const Draft& draft) {
-    return nic::is_taken(draft.request.kind, ours.pair->options().type, draft.request.inlined);
+  const nic::QueuePairType type = ours.pair->options().type;
+  const auto is_taken = [type](const Draft& draft) {
+    return nic::is_taken(draft.request.kind, type, draft.request.inlined) &&
+           (type != nic::QueuePairType::ud || draft.has_address);
   };
   if (error == 0 && !std::ranges::all_of(builder.drafts, is_taken)) {
     error = EINVAL;
