@@ -67,6 +67,7 @@ struct MemoryRegion : ibv_mr {
 
 struct MemoryWindow : ibv_mw {
   ProcessNic* nic = nullptr;
+  nic::Domain domain = 0;
 };
 
 struct XrcDomain : ibv_xrcd {
