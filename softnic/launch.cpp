@@ -28,13 +28,14 @@ namespace files = std::filesystem;
 
 constexpr const char* kLibrary = "libsidelatch-verbs.so";
 constexpr const char* kLibraryVariable = "SIDELATCH_SOFTNIC_LIBRARY";
+constexpr const char* kPreloadSeparators = ": ";  // ld.so(8)
 // Only libsidelatch-verbs.so has this symbol.
 constexpr const char* kMark = "sidelatch_softnic_version";
 
 // Looks beside the program, as in a build folder, and in the installation folder.
 files::path find_library() {
   if (const char* const given = ::getenv(kLibraryVariable)) {
-    if (!files::exists(given)) {
+    if (!files::is_regular_file(given)) {
       throw LibraryError(fmt::format("{} is {}: there is no such file", kLibraryVariable, given));
     }
     return files::absolute(given);
@@ -125,11 +126,10 @@ bool is_sanitizer(std::string_view file_name) {
 }  // namespace
 
 std::string preloads(std::string_view others, const files::path& library) {
-  constexpr std::string_view kSeparators = ": ";  // ld.so(8)
   std::string before;
   std::string after;
   for (std::size_t begin = 0; begin < others.size();) {
-    const std::size_t end = std::min(others.find_first_of(kSeparators, begin), others.size());
+    const std::size_t end = std::min(others.find_first_of(kPreloadSeparators, begin), others.size());
     const std::string_view other = others.substr(begin, end - begin);
     begin = end + 1;
     if (other.empty() || file_name_of(other) == kLibrary) {
@@ -148,6 +148,13 @@ void set_environment(const LaunchOptions& options) {
   const Settings settings = settings_of(options);
   require_folders(settings);
   const files::path library = find_library();
+  // Else the loader would say so, and the program would find no device.
+  if (library.string().find_first_of(kPreloadSeparators) != std::string::npos) {
+    throw LibraryError(
+        fmt::format("{} cannot be preloaded, because LD_PRELOAD separates names by colons and spaces: "
+                    "name another place, or a link, by {}",
+                    library.string(), kLibraryVariable));
+  }
   if (settings.capture) {
     std::error_code error;
     // A device or a pipe of that name must not be removed: root could lose /dev/null.

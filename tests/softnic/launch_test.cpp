@@ -130,9 +130,21 @@ TEST_F(Environment, IsLeftAloneIfASettingHasNoMeaning) {
 
 TEST_F(Environment, IsLeftAloneIfTheLibraryIsMissing) {
   set("LD_PRELOAD", "/a/libother.so");
-  set(kLibraryVariable, in_folder("missing.so"));
-  EXPECT_THROW(set_environment({}), LibraryError);
-  EXPECT_EQ(get("LD_PRELOAD"), "/a/libother.so");
+  for (const char* const name : {"missing.so", "."}) {
+    set(kLibraryVariable, in_folder(name));
+    EXPECT_THROW(set_environment({}), LibraryError);
+    EXPECT_EQ(get("LD_PRELOAD"), "/a/libother.so");
+  }
+}
+
+TEST_F(Environment, IsLeftAloneIfTheLibraryCannotBeNamed) {
+  set("LD_PRELOAD", "/a/libother.so");
+  for (const char* const name : {"with space.so", "with:colon.so"}) {
+    std::ofstream(in_folder(name)) << "no library";
+    set(kLibraryVariable, in_folder(name));
+    EXPECT_THROW(set_environment({}), LibraryError);
+    EXPECT_EQ(get("LD_PRELOAD"), "/a/libother.so");
+  }
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class SettingsError : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-/// The library cannot be found.
+/// The library cannot be found, or not be preloaded from where it is.
 class LibraryError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
