@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdlib>
 
 namespace sidelatch::softnic {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::NotNull;
 
 class BuiltRequests : public VerbsCalls {
@@ -108,6 +111,40 @@ TEST_F(BuiltRequests, ADatagramNeedsAnAddress) {
   ASSERT_EQ(ibv_wr_complete(builder), 0);
   EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(verbs.destroy_ah(handle), 0);
+}
+
+// SIDELATCH_SOFTNIC_EXPLAIN, as of every other call.
+TEST_F(BuiltRequests, AreRefusedWithAReason) {
+  ibv_qp_ex* const builder = make_builder(IBV_QPT_RC, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ);
+  ASSERT_THAT(builder, NotNull());
+  connect_to_a_new_one(*builder);
+  std::array<ibv_sge, 3> parts{sge(0), sge(1), sge(2)};
+  ::setenv("SIDELATCH_SOFTNIC_EXPLAIN", "1", 1);  // NOLINT(concurrency-mt-unsafe)
+  const auto reason_of = [&](auto build) {
+    ::testing::internal::CaptureStderr();
+    ibv_wr_start(builder);
+    build();
+    EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(reason_of([&] {
+                ibv_wr_send(builder);
+                ibv_wr_set_sge_list(builder, parts.size(), parts.data());
+              }),
+              HasSubstr("3 parts: this queue pair was made for up to 2"));
+  EXPECT_THAT(reason_of([&] {
+                ibv_wr_send(builder);
+                ibv_wr_set_inline_data(builder, words.data(), sizeof words);
+              }),
+              HasSubstr("more inline bytes than"));
+  EXPECT_THAT(reason_of([&] {
+                ibv_wr_rdma_read(builder, region->rkey, address_of(8));
+                ibv_wr_set_inline_data(builder, words.data(), 8);
+              }),
+              HasSubstr("does not allow this operation"));
+  EXPECT_THAT(reason_of([&] { ibv_wr_set_sge(builder, region->lkey, address_of(0), 8); }),
+              HasSubstr("before there is a request"));
+  ::unsetenv("SIDELATCH_SOFTNIC_EXPLAIN");  // NOLINT(concurrency-mt-unsafe)
 }
 
 }  // namespace
