@@ -233,11 +233,7 @@ bool prove(SchemeReport& scheme, const CheckReport& report, const ProofOptions& 
       break;
   }
   scheme.verdict = Verdict::safe;
-  add(proof.outcome == explore::Outcome::bounded
-          ? fmt::format("right in {} executions of small programs", proof.executions)
-          : fmt::format("right in all {} of small programs", proof.states != 0
-                                                                 ? fmt::format("{} states", proof.states)
-                                                                 : fmt::format("{} executions", proof.executions)));
+  add(fmt::format("right in {} of small programs", explore::proof_in_words(proof)));
   for (const GuaranteeReport& guarantee : report.guarantees) {
     if (promised_under(guarantee.weakest, *preset)) {
       scheme.assuming.push_back(in_words(guarantee));

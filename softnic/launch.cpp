@@ -7,13 +7,16 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <variant>
 #include <vector>
@@ -25,13 +28,14 @@ namespace files = std::filesystem;
 
 constexpr const char* kLibrary = "libsidelatch-verbs.so";
 constexpr const char* kLibraryVariable = "SIDELATCH_SOFTNIC_LIBRARY";
+constexpr const char* kPreloadSeparators = ": ";  // ld.so(8)
 // Only libsidelatch-verbs.so has this symbol.
 constexpr const char* kMark = "sidelatch_softnic_version";
 
 // Looks beside the program, as in a build folder, and in the installation folder.
 files::path find_library() {
   if (const char* const given = ::getenv(kLibraryVariable)) {
-    if (!files::exists(given)) {
+    if (!files::is_regular_file(given)) {
       throw LibraryError(fmt::format("{} is {}: there is no such file", kLibraryVariable, given));
     }
     return files::absolute(given);
@@ -110,12 +114,47 @@ void require_folders(const Settings& settings) {
   }
 }
 
+std::string_view file_name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// A sanitizer's runtime ends the program if anything is loaded before it.
+bool is_sanitizer(std::string_view file_name) {
+  constexpr std::array<std::string_view, 6> kRuntimes = {"libasan.so", "libtsan.so",   "libubsan.so",
+                                                         "liblsan.so", "libhwasan.so", "libclang_rt."};
+  return std::ranges::any_of(kRuntimes, [&](std::string_view runtime) { return file_name.starts_with(runtime); });
+}
+
 }  // namespace
+
+std::string preloads(std::string_view others, const files::path& library) {
+  std::string before;
+  std::string after;
+  for (std::size_t begin = 0; begin < others.size();) {
+    const std::size_t end = std::min(others.find_first_of(kPreloadSeparators, begin), others.size());
+    const std::string_view other = others.substr(begin, end - begin);
+    begin = end + 1;
+    if (other.empty() || file_name_of(other) == kLibrary) {
+      continue;
+    }
+    if (is_sanitizer(file_name_of(other))) {
+      before.append(other).append(" ");
+    } else {
+      after.append(" ").append(other);
+    }
+  }
+  return before + library.string() + after;
+}
 
 void set_environment(const LaunchOptions& options) {
   const Settings settings = settings_of(options);
   require_folders(settings);
   const files::path library = find_library();
+  // Else the loader would say so, and the program would find no device.
+  if (library.string().find_first_of(kPreloadSeparators) != std::string::npos) {
+    throw LibraryError(
+        fmt::format("{} cannot be preloaded, because LD_PRELOAD separates names by colons and spaces: "
+                    "name another place, or a link, by {}",
+                    library.string(), kLibraryVariable));
+  }
   if (settings.capture) {
     std::error_code error;
     // A device or a pipe of that name must not be removed: root could lose /dev/null.
@@ -136,9 +175,8 @@ void set_environment(const LaunchOptions& options) {
   for (const auto& [name, value] : environment_of(settings)) {
     set(name, value);
   }
-  // Behind the program's own ones: a sanitizer's runtime must be the first.
   const char* const others = ::getenv("LD_PRELOAD");
-  set("LD_PRELOAD", others == nullptr || *others == '\0' ? library.string() : others + (" " + library.string()));
+  set("LD_PRELOAD", preloads(others == nullptr ? "" : others, library));
 }
 
 std::string describe_environment() {

@@ -330,16 +330,28 @@ std::string to_text(const Violation& violation) {
   return text;
 }
 
+std::string proof_in_words(const Verdict& verdict) {
+  switch (verdict.outcome) {
+    case Outcome::safe:
+      return verdict.states == 0 ? fmt::format("all {} executions", verdict.executions)
+                                 : fmt::format("all {} states", verdict.states);
+    case Outcome::bounded:
+      return fmt::format("{} executions{}", verdict.executions,
+                         verdict.states == 0 ? "" : fmt::format(" and {} states", verdict.states));
+    case Outcome::broken:
+      break;
+  }
+  return "";
+}
+
 namespace {
 
 std::string text_of_outcome(const Verdict& verdict) {
   switch (verdict.outcome) {
     case Outcome::safe:
-      return verdict.states == 0 ? fmt::format("safe: all {} executions\n", verdict.executions)
-                                 : fmt::format("safe: all {} states\n", verdict.states);
+      return fmt::format("safe: {}\n", proof_in_words(verdict));
     case Outcome::bounded:
-      return fmt::format("bounded: nothing was found in {} executions{}, which {} ended\n", verdict.executions,
-                         verdict.states == 0 ? "" : fmt::format(" and {} states", verdict.states), verdict.bound);
+      return fmt::format("bounded: nothing was found in {}, which {} ended\n", proof_in_words(verdict), verdict.bound);
     case Outcome::broken:
       return fmt::format("broken: {}: {}\n{}", name(verdict.violation->kind), verdict.violation->what,
                          to_text(*verdict.violation));

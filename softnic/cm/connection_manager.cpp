@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kLow24Bits = 0xff'ffff;
 constexpr std::uint8_t kResponseTimeout = 20;  // 4.3 s, as Linux says
-constexpr std::uint8_t kServiceTimeout = 24;   // 69 s, as Linux says
+constexpr std::uint8_t kServiceTimeout = 22;   // kLongestService
 constexpr std::uint16_t kDefaultPartition = 0xffff;
 constexpr std::uint8_t kHopLimit = 64;
 
@@ -92,6 +92,11 @@ void ConnectionManager::send_and_repeat(Connection& connection, const Message& m
   connection.interval = is_leaving_ ? kFarewellInterval : kFirstInterval;
   connection.retries = 0;
   outgoing_.push_back({.route = connection.route, .mad = connection.last});
+  repeat_after_interval(connection, now);
+}
+
+void ConnectionManager::repeat_after_interval(Connection& connection, Time now) {
+  connection.latest = now + kLongestService;
   set_deadline(connection, now + connection.interval);
 }
 

@@ -15,9 +15,10 @@
 //   disconnected     <- DREP --
 //
 // REQ, REP and DREQ are repeated until they are answered: after 100 ms, then after twice as long each time, up to 4.3
-// s; 15 times. Messages that arrive twice, late or from another address have no effect but a repeated answer. DREP is
-// sent at once, without waiting for the owner. A connection that has ended stays in timewait for half a second, in
-// which its identifier is not used again.
+// s; 15 times. MRA asks for more time before the next repetition: 17 s after the message was sent at most, however many
+// MRAs come and whatever they say, so that nobody waits for more than five minutes. Messages that arrive twice, late or
+// from another address have no effect but a repeated answer. DREP is sent at once, without waiting for the owner. A
+// connection that has ended stays in timewait for half a second, in which its identifier is not used again.
 //
 // If the process at the other end is gone, and whoever makes the manager can tell (ConnectionManagerOptions::occupant),
 // its connections end as if the kernel of that process had closed them. The manager asks every 200 ms.
@@ -154,6 +155,7 @@ class ConnectionManager {
  public:
   static constexpr std::chrono::milliseconds kFirstInterval{100};
   static constexpr std::chrono::milliseconds kLongestInterval{4'295};  // 4.096 us * 2^20
+  static constexpr std::chrono::milliseconds kLongestService{17'180};  // 4.096 us * 2^22
   static constexpr std::chrono::milliseconds kFarewellInterval{10};
   static constexpr int kMostRetries = 15;
   static constexpr int kMostRetriesOfReleased = 5;
@@ -175,7 +177,7 @@ class ConnectionManager {
   /// Active: sends RTU.
   [[nodiscard]] bool confirm(ConnectionId id, Time now);
   /// The owner takes its time for accept() or confirm(): a message that is repeated meanwhile is answered by MRA, and
-  /// comes again 69 s later. Not the first one: whoever has an MRA repeats nothing, so that an RTU or REJ that is lost
+  /// comes again 17 s later. Not the first one: whoever has an MRA repeats nothing, so that an RTU or REJ that is lost
   /// then would be missed for so long.
   [[nodiscard]] bool hold(ConnectionId id);
   /// Sends REJ, of the request or of the reply.
@@ -239,6 +241,7 @@ class ConnectionManager {
     Agreement agreement{};
     Mad last{};  // what is repeated, or was answered
     Time deadline = Time::max();
+    Time latest{};  // a deadline that an MRA may ask for
     Time interval{};
     int retries = 0;
   };
@@ -261,6 +264,7 @@ class ConnectionManager {
 
   void send(const Route& route, const Message& message);
   void send_and_repeat(Connection& connection, const Message& message, Time now);
+  void repeat_after_interval(Connection& connection, Time now);
   void send_receipt(const Connection& connection);
   void send_reject(const Connection& connection, std::uint16_t reason, std::span<const std::byte> private_data);
   void set_deadline(Connection& connection, Time deadline);

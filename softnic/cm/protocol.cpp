@@ -127,7 +127,9 @@ void ConnectionManager::on(const Route& route, std::uint64_t /*transaction*/, co
   constexpr std::uint8_t kRequest = 0;
   const State waits = message.of == kRequest ? State::request_sent : State::reply_sent;
   if (connection->state == waits) {
-    set_deadline(*connection, std::max(connection->deadline, now + service_time(message.service_timeout)));
+    // Not longer, even if MRAs come again and again: each repetition counts, so that there is an end.
+    const Time asked_for = std::min(now + service_time(message.service_timeout), connection->latest);
+    set_deadline(*connection, std::max(connection->deadline, asked_for));
   }
 }
 
@@ -349,7 +351,7 @@ void ConnectionManager::on_deadline(Connection& connection, Time now) {
       ++connection.retries;
       connection.interval = is_leaving_ ? kFarewellInterval : std::min<Time>(2 * connection.interval, kLongestInterval);
       outgoing_.push_back({.route = connection.route, .mad = connection.last});
-      set_deadline(connection, now + connection.interval);
+      repeat_after_interval(connection, now);
       break;
     default:
       break;

@@ -104,7 +104,7 @@ SIDELATCH_VERBS_EXPORT ibv_context* ibv_open_device(ibv_device* /*device*/) {
 }
 
 SIDELATCH_VERBS_EXPORT int ibv_close_device(ibv_context* context) {
-  return error_of([&] {
+  return or_error([&] {
     close_context(of(*context));
     return 0;
   });

@@ -5,6 +5,7 @@
 // one.
 #include "context.h"
 #include "convert.h"
+#include "posting.h"
 
 #include <fmt/format.h>
 
@@ -24,6 +25,7 @@ ibv_mw* alloc_mw(ibv_pd* domain, ibv_mw_type type) {
     window->pd = domain;
     window->type = type;
     window->nic = its.nic;
+    window->domain = its.domain;
     window->rkey = window->handle = its.nic->call([&](nic::Nic& nic) {
       const std::uint32_t key =
           nic.make_window(its.domain, type == IBV_MW_TYPE_1 ? nic::WindowType::one : nic::WindowType::two);
@@ -39,16 +41,18 @@ int bind_mw(ibv_qp* pair, ibv_mw* window, ibv_mw_bind* binding) {
     if (window->type != IBV_MW_TYPE_1) {
       refuse(EINVAL, "a memory window of type 2 is bound by a request (IBV_WR_BIND_MW)");
     }
-    const ibv_mr* const region = binding->bind_info.mr;
-    if (pair->pd != window->pd || (region != nullptr && region->pd != window->pd)) {
+    QueuePair& ours = of(*pair);
+    ibv_mr* const region = binding->bind_info.mr;
+    // Not their `pd`: parent domains and imported ones are other names for a domain.
+    const nic::Domain domain = of(*window).domain;
+    if (ours.pair->options().domain != domain || (region != nullptr && of(*region).region.domain != domain)) {
       refuse(EPERM, "queue pair, region and memory window must be of one protection domain");
     }
     nic::SendRequest request{.id = binding->wr_id, .kind = nic::WorkKind::bind_window};
     take_flags(request, binding->send_flags);
     const std::uint32_t key = ibv_inc_rkey(window->rkey);
     request.binding = binding_of(*window, key, binding->bind_info);
-    QueuePair& ours = of(*pair);
-    const int error = errno_of(ours.nic->post([&](nic::Nic&) { return ours.pair->post_send(request); }));
+    const int error = answer_of(ours.nic->post([&](nic::Nic&) { return ours.pair->post_send(request); }));
     if (error == 0) {
       window->rkey = key;
     }

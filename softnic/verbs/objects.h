@@ -67,6 +67,7 @@ struct MemoryRegion : ibv_mr {
 
 struct MemoryWindow : ibv_mw {
   ProcessNic* nic = nullptr;
+  nic::Domain domain = 0;
 };
 
 struct XrcDomain : ibv_xrcd {
@@ -112,6 +113,7 @@ struct WorkBuilder {
     nic::SendRequest request;
     std::size_t first = 0;  ///< in `sges` or, inlined, in `inlined`
     std::size_t count = 0;
+    bool has_address = false;  ///< UD: it was set
   };
   std::mutex mutex;  ///< from start to complete or abort
   std::vector<Draft> drafts;

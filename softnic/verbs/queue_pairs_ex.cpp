@@ -1,10 +1,13 @@
 // Posting by calls that build requests: ibv_wr_start(3) and related functions.
 //
 // One thread holds the queue pair's builder from ibv_wr_start() to ibv_wr_complete(). Requests and inline data are
-// copied when they are built. ibv_wr_complete() posts all of them, or none and returns an errno.
+// copied when they are built. ibv_wr_complete() posts all of them, or none and returns the errno of what was wrong
+// first.
 #include "context.h"
 #include "convert.h"
 #include "posting.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -111,7 +114,7 @@ void wr_invalidate(ibv_qp_ex* pair, std::uint32_t rkey) {
 void wr_bind_window(ibv_qp_ex* pair, ibv_mw* window, std::uint32_t rkey, const ibv_mw_bind_info* info) {
   build(pair, [&](WorkBuilder& builder) {
     if (window->type != IBV_MW_TYPE_2) {
-      return EINVAL;
+      refuse(EINVAL, "ibv_wr_bind_mw() needs a memory window of type 2");
     }
     nic::SendRequest request = begun(*pair, nic::WorkKind::bind_window);
     request.binding = binding_of(*window, rkey, *info);
@@ -140,7 +143,7 @@ template <class Set>
 void change_last(ibv_qp_ex* pair, Set set) {
   build(pair, [&](WorkBuilder& builder) {
     if (builder.drafts.empty()) {
-      return EINVAL;
+      refuse(EINVAL, "data or an address is set before there is a request");
     }
     return set(builder, builder.drafts.back());
   });
@@ -151,6 +154,7 @@ void wr_set_datagram_address(ibv_qp_ex* pair, ibv_ah* handle, std::uint32_t remo
     draft.request.to = of(*handle).to;
     draft.request.remote_qp = remote_qp;
     draft.request.remote_q_key = q_key;
+    draft.has_address = true;
     return 0;
   });
 }
@@ -162,12 +166,24 @@ void wr_set_srq(ibv_qp_ex* pair, std::uint32_t number) {
   });
 }
 
+// Of several calls that set the data the last one counts.
+void require_taker_of_data(const Draft& draft) {
+  if (draft.request.kind == nic::WorkKind::atomic_write) {
+    refuse(EINVAL, "an ATOMIC WRITE has its word already, and takes no other data");
+  }
+}
+
 void set_sges(ibv_qp_ex* pair, std::span<const ibv_sge> sges) {
   change_last(pair, [&](WorkBuilder& builder, Draft& draft) {
+    require_taker_of_data(draft);
+    if (const std::uint32_t most = of(*pair).pair->options().most_send_sges; sges.size() > most) {
+      refuse(EINVAL, fmt::format("{} parts: this queue pair was made for up to {} (max_send_sge)", sges.size(), most));
+    }
+    draft.request.inlined = false;
     draft.first = builder.sges.size();
     draft.count = sges.size();
     std::ranges::transform(sges, std::back_inserter(builder.sges), sge_of);
-    return sges.size() <= of(*pair).pair->options().most_send_sges ? 0 : EINVAL;
+    return 0;
   });
 }
 
@@ -180,6 +196,7 @@ void wr_set_sge_list(ibv_qp_ex* pair, std::size_t count, const ibv_sge* list) { 
 
 void set_inline(ibv_qp_ex* pair, std::span<const ibv_data_buf> parts) {
   change_last(pair, [&](WorkBuilder& builder, Draft& draft) {
+    require_taker_of_data(draft);
     draft.request.inlined = true;
     draft.first = builder.inlined.size();
     for (const ibv_data_buf& part : parts) {
@@ -187,7 +204,7 @@ void set_inline(ibv_qp_ex* pair, std::span<const ibv_data_buf> parts) {
       builder.inlined.insert(builder.inlined.end(), bytes, bytes + part.length);
     }
     draft.count = builder.inlined.size() - draft.first;
-    return draft.count <= of(*pair).pair->options().most_inline ? 0 : EINVAL;
+    return draft.count <= of(*pair).pair->options().most_inline ? 0 : answer_of(nic::Post::inline_too_long);
   });
 }
 
@@ -245,11 +262,17 @@ int wr_complete(ibv_qp_ex* pair) {
   QueuePair& ours = of(*pair);
   WorkBuilder& builder = ours.builder;
   int error = builder.error;
-  const auto is_taken = [&](const Draft& draft) {
-    return nic::is_taken(draft.request.kind, ours.pair->options().type, draft.request.inlined);
+  const nic::QueuePairType type = ours.pair->options().type;
+  const auto is_taken = [type](const Draft& draft) {
+    return nic::is_taken(draft.request.kind, type, draft.request.inlined);
   };
   if (error == 0 && !std::ranges::all_of(builder.drafts, is_taken)) {
-    error = EINVAL;
+    error = answer_of(nic::Post::wrong_kind);
+  }
+  const bool lacks_address =
+      type == nic::QueuePairType::ud && !std::ranges::all_of(builder.drafts, &Draft::has_address);
+  if (error == 0 && lacks_address) {
+    error = explained(EINVAL, "a datagram needs an address: ibv_wr_set_ud_addr()");
   }
   if (error == 0) {
     error = error_of([&] { return ours.nic->post([&](nic::Nic&) { return post_drafts(*ours.pair, builder); }); });
@@ -283,7 +306,7 @@ void fill_builder(QueuePair& pair) noexcept {
   pair.wr_atomic_write = wr_atomic_write;
   // Not supported: ibv_wr_complete() returns the error.
   pair.wr_send_tso = [](ibv_qp_ex* to, void* /*header*/, std::uint16_t /*bytes*/, std::uint16_t /*segment*/) {
-    fail(to, EOPNOTSUPP);
+    fail(to, explained(EOPNOTSUPP, "segmentation by the NIC (TSO) is not there"));
   };
 }
 

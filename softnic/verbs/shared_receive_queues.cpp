@@ -96,8 +96,9 @@ SIDELATCH_VERBS_EXPORT int ibv_modify_srq(ibv_srq* queue, ibv_srq_attr* attribut
     ours.nic->call([&](nic::Nic& nic) {
       const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
       const std::uint32_t depth = resizes ? attributes->max_wr : ours.queue->depth();
-      if ((mask & IBV_SRQ_LIMIT) != 0 && attributes->srq_limit > depth) {
-        refuse(EINVAL, fmt::format("srq_limit is {}: the queue has room for {}", attributes->srq_limit, depth));
+      const std::uint32_t limit = (mask & IBV_SRQ_LIMIT) != 0 ? attributes->srq_limit : ours.queue->limit();
+      if (limit > depth) {
+        refuse(EINVAL, fmt::format("max_wr is {}, and srq_limit {}: the queue would always be below", depth, limit));
       }
       if (resizes) {
         nic.resize(*ours.queue, depth);

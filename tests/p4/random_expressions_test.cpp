@@ -1,4 +1,6 @@
 // Random expressions against arithmetic bit by bit, which shares no code with the compiler.
+#include "tests/sampled.h"
+
 #include <sidelatch/p4/compile.h>
 #include <sidelatch/p4/switch.h>
 
@@ -6,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string>
@@ -263,7 +264,7 @@ std::vector<std::byte> big_endian(const Bits& bits, std::size_t bytes) {
 }
 
 TEST(RandomExpressions, AreAsArithmeticBitByBit) {
-  const unsigned programs = std::getenv("SIDELATCH_LONG") != nullptr ? 3000 : 150;
+  const unsigned programs = takes_long() ? 3000 : 150;
   for (unsigned seed = 1; seed <= programs; ++seed) {
     std::mt19937 random(seed);
     std::vector<Node> inputs;

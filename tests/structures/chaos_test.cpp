@@ -2,21 +2,19 @@
 // table.
 #include "chaos.h"
 
+#include "tests/sampled.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 namespace sidelatch::structures {
 namespace {
 
 using ::testing::IsEmpty;
 
-std::uint64_t chaos_seeds() {
-  const bool all = std::getenv("SIDELATCH_LONG") != nullptr;  // NOLINT(concurrency-mt-unsafe)
-  return all ? 10'000 : 25;
-}
+std::uint64_t chaos_seeds() { return takes_long() ? 10'000 : 25; }
 
 ChaosResult run_campaign(Trouble trouble) {
   ChaosResult sum;

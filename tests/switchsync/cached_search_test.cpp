@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -75,7 +74,7 @@ TEST_P(CachedTupleSearch, FindsNothingWhileTheTupleMoves) {
       expect_none(options);
     }
 #endif
-    if (std::getenv("SIDELATCH_LONG") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    if (takes_long()) {
       options.most_states = kStatesOfAll;
       options.losses = 1;
       options.repeats = 1;

@@ -10,6 +10,7 @@
 
 #include "common/sanitizers.h"
 #include "roce/packet.h"
+#include "tests/sampled.h"
 
 #include <sidelatch/p4/switch.h>
 #include <sidelatch/switchsync/word_switch.h>
@@ -24,7 +25,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
@@ -484,7 +484,7 @@ TEST_P(WordsSearch, OneHoldsTheLatchWhateverTheNetworkDoes) {
 }
 
 TEST_P(WordsSearch, ARestartLosesNothingIfQueuePairsEndBefore) {
-  if (std::getenv("SIDELATCH_LONG") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+  if (takes_long()) {
     expect_none(
         {.writes = GetParam(), .losses = 1, .repeats = 1, .overtakings = 1, .early_timers = 1, .restarts = true});
     return;

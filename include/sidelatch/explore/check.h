@@ -125,6 +125,10 @@ struct Verdict {
 /// possible at its place.
 [[nodiscard]] Verdict replay(const Program& program, const Options& options, const std::vector<std::string>& choices);
 
+/// What a verdict rests on: "all 411 executions" or "all 1234 states" if it is safe, "97 executions" or "97 executions
+/// and 1234 states" if it is bounded. Empty if it is broken: there the violation shows it.
+[[nodiscard]] std::string proof_in_words(const Verdict& verdict);
+
 /// A timeline with one column per actor.
 [[nodiscard]] std::string to_text(const Violation& violation);
 /// "safe: all 1234 executions", "broken: torn-read after ...", with the timeline.

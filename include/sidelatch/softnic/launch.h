@@ -28,7 +28,7 @@ class SettingsError : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-/// The library cannot be found.
+/// The library cannot be found, or not be preloaded from where it is.
 class LibraryError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -55,9 +55,13 @@ struct LaunchOptions {
   std::filesystem::path pcap{};  ///< frames are captured in this file; an old file is removed
 };
 
-/// Sets the environment in which a program executed next finds the software NIC. An existing LD_PRELOAD is kept,
-/// before ours: the runtime of a sanitizer must come first. Throws SettingsError, and LibraryError that says where the
-/// library was looked for.
+/// The LD_PRELOAD of a program that is to find the software NIC, whose library is `library`. What `others`, an existing
+/// LD_PRELOAD, names is kept, in its order: runtimes of sanitizers before `library`, because they must come first; all
+/// else after it, so that no other libibverbs answers. Other copies of libsidelatch-verbs.so are left out.
+[[nodiscard]] std::string preloads(std::string_view others, const std::filesystem::path& library);
+
+/// Sets the environment in which a program executed next finds the software NIC, LD_PRELOAD as preloads() says. Throws
+/// SettingsError, and LibraryError that says where the library was looked for.
 void set_environment(const LaunchOptions& options);
 
 /// Whether the library is preloaded into this process, so that its verbs are those of the software NIC.

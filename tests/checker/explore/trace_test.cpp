@@ -200,6 +200,24 @@ TEST(Trace, JsonHasExactlyItsKeys) {
   }
 }
 
+TEST(Trace, AVerdictSaysWhatItRestsOn) {
+  Verdict verdict;
+  verdict.executions = 411;
+  EXPECT_EQ(proof_in_words(verdict), "all 411 executions");
+  EXPECT_EQ(to_text(verdict), "safe: all 411 executions\n");
+  verdict.states = 1234;
+  EXPECT_EQ(proof_in_words(verdict), "all 1234 states");
+  EXPECT_EQ(to_text(verdict), "safe: all 1234 states\n");
+  verdict.outcome = Outcome::bounded;
+  verdict.bound = "the time";
+  EXPECT_EQ(proof_in_words(verdict), "411 executions and 1234 states");
+  EXPECT_EQ(to_text(verdict), "bounded: nothing was found in 411 executions and 1234 states, which the time ended\n");
+  verdict.states = 0;
+  EXPECT_EQ(proof_in_words(verdict), "411 executions");
+  verdict.outcome = Outcome::broken;
+  EXPECT_EQ(proof_in_words(verdict), "");
+}
+
 TEST(Trace, KindsHaveTheNamesOfTheCommandLine) {
   const std::vector<std::pair<Kind, std::string_view>> names = {{Kind::torn_read, "torn-read"},
                                                                 {Kind::lost_update, "lost-update"},

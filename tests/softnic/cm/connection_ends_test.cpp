@@ -40,13 +40,13 @@ TEST(ConnectionEnds, BothMayDisconnectAtOnce) {
 }
 
 TEST(ConnectionEnds, ALostDisconnectionIsRepeated) {
-  for (std::size_t lost = 0; lost < 2; ++lost) {
+  for (const MessageKind lost : {kind_of<DisconnectMessage>(), kind_of<DisconnectedMessage>()}) {
     Connected connected;
     Managers& world = connected.world;
-    std::size_t seen = 0;
-    world.lose = [&](const InFlight&) { return seen++ == lost; };
+    lose_first(world, lost);
     ASSERT_TRUE(world[0].disconnect(connected.client, world.now()));
     world.run_until(world.now() + 60s);
+    EXPECT_EQ(world.lost, 1U);
     EXPECT_EQ(world.count(0, Kind::disconnected), 1U);
     EXPECT_EQ(world.count(1, Kind::disconnected), 1U);
   }
@@ -134,8 +134,7 @@ TEST(ConnectionEnds, AnOwnerThatEndsTellsTheOtherSideInEveryState) {
   {
     Connected connected;
     Managers& world = connected.world;
-    std::size_t seen = 0;
-    world.lose = [&](const InFlight&) { return seen++ == 0; };  // also when the first DREQ is lost
+    lose_first(world, kind_of<DisconnectMessage>());
     world[0].release(connected.client, world.now());
     world.run_until(world.now() + 10s);
     EXPECT_EQ(world.last(1).kind, Kind::timewait_exit);

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 namespace sidelatch::softnic::cm {
 namespace {
@@ -60,14 +63,16 @@ TEST(ConnectionManager, BothSidesAgree) {
   EXPECT_EQ(world.next_deadline(), Time::max()) << "nothing is repeated any more";
 }
 
+const MessageKind kOfSettingUp[] = {kind_of<RequestMessage>(), kind_of<ReplyMessage>(), kind_of<ReadyMessage>()};
+
 TEST(ConnectionManager, EachMessageMayBeLost) {
-  for (std::size_t lost = 0; lost < 3; ++lost) {
+  for (const MessageKind lost : kOfSettingUp) {
     Managers world;
     accept_all(world);
-    std::size_t seen = 0;
-    world.lose = [&](const InFlight&) { return seen++ == lost; };
+    lose_first(world, lost);
     const ConnectionId client = world.connect();
     world.run_until(10s);
+    EXPECT_EQ(world.lost, 1U) << "message " << lost;
     EXPECT_TRUE(world[0].is_established(client)) << "message " << lost;
     EXPECT_EQ(world.count(1, Kind::connection_request), 1U) << "message " << lost;
     EXPECT_EQ(world.count(1, Kind::established), 1U) << "message " << lost;
@@ -77,7 +82,7 @@ TEST(ConnectionManager, EachMessageMayBeLost) {
 
 // Also if both sides take their time, as programs do.
 TEST(ConnectionManager, EachMessageBetweenSlowOwnersMayBeLost) {
-  for (std::size_t lost = 0; lost < 3; ++lost) {
+  for (const MessageKind lost : kOfSettingUp) {
     Managers world;
     accept_all(world);
     world.react = [&world, answer = world.react](std::size_t side, const Event& event) {
@@ -86,12 +91,67 @@ TEST(ConnectionManager, EachMessageBetweenSlowOwnersMayBeLost) {
       }
       answer(side, event);
     };
-    std::size_t seen = 0;
-    world.lose = [&](const InFlight&) { return seen++ == lost; };
+    lose_first(world, lost);
     const ConnectionId client = world.connect();
     world.run_until(10s);
+    EXPECT_EQ(world.lost, 1U) << "message " << lost;
     EXPECT_TRUE(world[0].is_established(client)) << "message " << lost;
     EXPECT_EQ(world.count(1, Kind::established), 1U) << "message " << lost;
+  }
+}
+
+// Owners take a second for each answer, so that repetitions are answered by MRA; one connection is set up and ended,
+// one is rejected, and one queue pair of datagrams is asked for.
+void use_every_kind(Managers& world) {
+  constexpr std::uint32_t kUnwanted = 0x999;
+  world.react = [&world](std::size_t side, const Event& event) {
+    if (event.kind == Kind::connection_request || event.kind == Kind::connection_reply) {
+      EXPECT_TRUE(world[side].hold(event.id));
+    }
+    if (event.kind == Kind::connection_request && event.terms.queue_pair == kUnwanted) {
+      EXPECT_TRUE(world[side].reject(event.id, kConsumerReject, {}));
+    } else if (event.kind == Kind::datagram_request) {
+      EXPECT_TRUE(world[side].answer(event.id, {.queue_pair = 0x77}, world.now()));
+    }
+  };
+  const ConnectionId client = world.connect();
+  world.run_until(world.now() + 1s);
+  ASSERT_EQ(world.count(1, Kind::connection_request), 1U);
+  const ConnectionId server = world.events(1).front().id;
+  ASSERT_TRUE(world[1].accept(server, kServer, {}, world.now()));
+  world.run_until(world.now() + 1s);
+  ASSERT_TRUE(world[0].confirm(client, world.now()));
+  world.run_until(world.now() + 2 * ConnectionManager::kLongestService);  // if RTU is lost, REP comes late
+  EXPECT_TRUE(world[0].is_established(client));
+  EXPECT_TRUE(world[1].is_established(server));
+  ASSERT_TRUE(world[0].disconnect(client, world.now()));
+  world.run_until(world.now() + 1s);
+
+  world.connect(kUnwanted);
+  world.run_until(world.now() + 1s);
+
+  ASSERT_NE(world[0].ask({.route = Managers::route_of(0), .service_id = 0x1111234}, world.now()), 0U);
+  world.run_until(world.now() + 1s);
+}
+
+TEST(ConnectionManager, TheFirstMessageOfEachKindMayBeLost) {
+  for (MessageKind lost = 0; lost < kMessageKinds; ++lost) {
+    SCOPED_TRACE(::testing::Message() << "a message of kind " << lost);
+    Managers world;
+    lose_first(world, lost);
+    use_every_kind(world);
+    EXPECT_EQ(world.lost, 1U) << "there is such a message";
+    EXPECT_EQ(world.count(1, Kind::connection_request), 2U);
+    EXPECT_EQ(world.count(0, Kind::connection_reply), 1U);
+    EXPECT_EQ(world.count(1, Kind::established), 1U);
+    EXPECT_EQ(world.count(0, Kind::rejected), 1U);
+    EXPECT_EQ(world.count(1, Kind::datagram_request), 1U);
+    EXPECT_EQ(world.count(0, Kind::datagram_reply), 1U);
+    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+      EXPECT_EQ(world.count(side, Kind::disconnected), 1U);
+      EXPECT_EQ(world.count(side, Kind::timewait_exit), 1U);
+      EXPECT_EQ(world.count(side, Kind::unreachable), 0U);
+    }
   }
 }
 
@@ -103,7 +163,7 @@ TEST(ConnectionManager, ARejectionByASlowOwnerMayBeLost) {
       EXPECT_TRUE(world[side].reject(event.id, kConsumerReject, {}));
     }
   };
-  lose_first_rejection(world);
+  lose_first(world, kind_of<RejectMessage>());
   world.connect();
   world.run_until(10s);
   EXPECT_EQ(world.count(0, Kind::rejected), 1U);
@@ -173,14 +233,58 @@ TEST(ConnectionManager, AReceiptGivesTheOtherSideTime) {
   world.connect();
   world.run_until(1s);
   const std::size_t sent = world.sent;
-  world.run_until(60s);
+  world.run_until(ConnectionManager::kLongestService);
   EXPECT_EQ(world.sent, sent) << "nothing is repeated while the server thinks";
-  world.run_until(400s);
+  world.run_until(200s);
   EXPECT_EQ(world.count(0, Kind::unreachable), 0U) << "a repeated request gets another receipt";
   EXPECT_EQ(world.count(1, Kind::connection_request), 1U);
   ASSERT_TRUE(world[1].accept(world.events(1).front().id, kServer, {}, world.now()));
   world.run();
   EXPECT_EQ(world.last(0).kind, Kind::connection_reply);
+}
+
+TEST(ConnectionManager, AReceiptAsksForSeventeenSeconds) {
+  Managers world;
+  std::vector<unsigned> exponents;
+  world.lose = [&](const InFlight& flying) {
+    if (flying.is<ReceiptMessage>()) {
+      exponents.push_back(std::get<ReceiptMessage>(flying.message().body).service_timeout);
+    }
+    return false;
+  };
+  world.react = [&world](std::size_t side, const Event& event) { EXPECT_TRUE(world[side].hold(event.id)); };
+  world.connect();
+  world.run_until(1s);
+  EXPECT_EQ(exponents, std::vector<unsigned>{22});
+}
+
+// A side that says nothing but MRA, with the longest time or often, must not hold the other one for hours.
+TEST(ConnectionManager, ReceiptsDoNotHoldTheOtherSideForEver) {
+  constexpr std::array<std::uint8_t, 3> kExponents = {22, 24, 31};
+  for (const std::uint8_t exponent : kExponents) {
+    for (const std::size_t waiting : {std::size_t{0}, std::size_t{1}}) {
+      SCOPED_TRACE(::testing::Message() << "exponent " << unsigned{exponent} << ", side " << waiting);
+      Managers world;
+      const ConnectionId client = world.connect();
+      world.run();
+      const ConnectionId server = world.events(1).front().id;
+      world.lose = [](const InFlight&) { return true; };
+      if (waiting == 1) {
+        ASSERT_TRUE(world[1].accept(server, kServer, {}, world.now()));
+      }
+      const std::array<ConnectionId, 2> ids = {client, server};
+      const Mad receipt = encode({1, ReceiptMessage{.local_id = ids[1 - waiting],
+                                                    .remote_id = ids[waiting],
+                                                    .of = static_cast<std::uint8_t>(waiting),
+                                                    .service_timeout = exponent}});
+      while (world.count(waiting, Kind::unreachable) == 0 && world.now() < 300s) {
+        world[waiting].on_mad(Managers::route_of(waiting), receipt, world.now());
+        world.run_until(world.now() + 1s);
+      }
+      EXPECT_EQ(world.count(waiting, Kind::unreachable), 1U);
+      EXPECT_GT(world.now(), 200s) << "but has time";
+    }
+  }
 }
 
 // ---- Refusing.
@@ -330,8 +434,7 @@ TEST(ConnectionManager, AllConnectionsBeginAndEndOnABadWire) {
 
 TEST(ConnectionManager, ADatagramsQueuePairIsAskedFor) {
   Managers world;
-  std::size_t requests = 0;
-  world.lose = [&](const InFlight& flying) { return flying.is<DatagramReplyMessage>() && requests++ == 0; };
+  lose_first(world, kind_of<DatagramReplyMessage>());
   world.react = [&](std::size_t side, const Event& event) {
     if (event.kind == Kind::datagram_request) {
       EXPECT_TRUE(world[side].answer(event.id, {.queue_pair = 0x77, .q_key = 0x1234567, .private_data = bytes("here")},
@@ -363,7 +466,7 @@ TEST(ConnectionManager, ALostRejectionIsRepeatedWithItsData) {
       EXPECT_TRUE(world[side].reject(event.id, kConsumerReject, bytes("no")));
     }
   };
-  lose_first_rejection(world);
+  lose_first(world, kind_of<RejectMessage>());
   world.connect();
   world.run_until(10s);
   ASSERT_EQ(world.events(0).size(), 1U);
@@ -381,7 +484,7 @@ TEST(ConnectionManager, ALostRejectionOfAReplyIsRepeated) {
       EXPECT_TRUE(world[side].reject(event.id, kConsumerReject, bytes("no")));
     }
   };
-  lose_first_rejection(world);
+  lose_first(world, kind_of<RejectMessage>());
   world.connect();
   world.run_until(10s);
   EXPECT_EQ(world.last(1).kind, Kind::rejected);

@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace sidelatch::softnic::cm {
@@ -84,6 +85,8 @@ class Managers {
         is_new = true;
         if (!lose || !lose(flying)) {
           flying_.push_back(flying);
+        } else {
+          ++lost;
         }
       }
       for (Event& event : managers_[side].take_events()) {
@@ -159,6 +162,7 @@ class Managers {
   std::function<bool(const InFlight&)> lose{};
   std::function<void(std::size_t, const Event&)> react{};
   std::size_t sent = 0;
+  std::size_t lost = 0;                      // of those, by `lose`
   std::map<Gid, std::uint64_t> occupants{};  // those that the wire knows
 
  private:
@@ -211,10 +215,18 @@ struct Connected {
   }
 };
 
-/// Loses the first rejection.
-inline void lose_first_rejection(Managers& world) {
-  world.lose = [is_lost = false](const InFlight& flying) mutable {
-    return flying.is<RejectMessage>() && !std::exchange(is_lost, true);
+/// A kind of message: where its body stands among those of Message.
+using MessageKind = std::size_t;
+inline constexpr MessageKind kMessageKinds = std::variant_size_v<decltype(Message::body)>;
+template <class Body>
+MessageKind kind_of() {
+  return decltype(Message::body)(Body{}).index();
+}
+
+/// Loses the first message of a kind.
+inline void lose_first(Managers& world, MessageKind kind) {
+  world.lose = [kind, is_lost = false](const InFlight& flying) mutable {
+    return flying.message().body.index() == kind && !std::exchange(is_lost, true);
   };
 }
 

@@ -9,8 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <iterator>
-#include <sstream>
 #include <string>
 
 namespace sidelatch::softnic {
@@ -21,11 +19,6 @@ using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-Command split(const std::string& text) {
-  std::istringstream in(text);
-  return {std::istream_iterator<std::string>(in), {}};
-}
 
 class Middleware : public ::testing::Test {
  protected:
@@ -38,14 +31,10 @@ class Middleware : public ::testing::Test {
   // "{}" stands for the port.
   Pair connect(const std::string& server, const std::string& client) {
     const std::uint16_t port = free_port();
-    return site_.run_connected(split(fmt::format(fmt::runtime(server), port)),
-                               split(fmt::format(fmt::runtime(client), port)), port);
+    return site_.run_connected(words_of(fmt::format(fmt::runtime(server), port)),
+                               words_of(fmt::format(fmt::runtime(client), port)), port);
   }
-  static void expect_success(const Pair& pair) {
-    EXPECT_EQ(pair.client.status, 0) << pair.client.text;
-    EXPECT_EQ(pair.server.status, 0) << pair.server.text;
-  }
-  Outcome run(const std::string& command) { return site_.run(split(command)); }
+  Outcome run(const std::string& command) { return site_.run(words_of(command)); }
   Site site_;
 };
 
@@ -330,7 +319,7 @@ class Dapl : public Middleware {
   // its own.
   Pair run_pair(std::uint16_t port, const std::string& program, const std::string& client,
                 const EndsServer& ends_server = nullptr) {
-    return site_.run_connected(split(program), split(client), port, ends_server);
+    return site_.run_connected(words_of(program), words_of(client), port, ends_server);
   }
   static constexpr std::uint16_t kPort = 45248;
   TemporaryFolder folder_;
@@ -374,7 +363,7 @@ TEST_F(Dapl, WritesReadsSendsAndIsAtomic) {
     constexpr int kPairs = 5;
     Pair pair;
     for (int i = 0; i < kPairs; ++i) {
-      pair = site_.run_connected(split(program), split(client), kFixedPort, [](const Outcome& ended) {
+      pair = site_.run_connected(words_of(program), words_of(client), kFixedPort, [](const Outcome& ended) {
         return ended.text.find(kNobodyListens) != std::string::npos;
       });
       if (pair.client.text.find(kNobodyListens) == std::string::npos) {

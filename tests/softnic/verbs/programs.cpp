@@ -94,6 +94,16 @@ std::uint16_t free_port() {
   return ntohs(address.sin_port);
 }
 
+Command words_of(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+void expect_success(const Pair& pair) {
+  EXPECT_EQ(pair.client.status, 0) << pair.client.text;
+  EXPECT_EQ(pair.server.status, 0) << pair.server.text;
+}
+
 bool is_installed(const std::string& program) { return ::access(("/usr/bin/" + program).c_str(), X_OK) == 0; }
 
 Site::Site() {

@@ -64,6 +64,10 @@ class Site {
   std::map<std::string, std::vector<std::string>> of_role_;
 };
 
+/// "ib_read_bw -n 100" as a command.
+[[nodiscard]] Command words_of(const std::string& text);
+/// Both programs have ended with status 0.
+void expect_success(const Pair& pair);
 /// A number that no TCP port of this machine has now.
 [[nodiscard]] std::uint16_t free_port();
 /// Whether the program is installed.

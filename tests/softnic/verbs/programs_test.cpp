@@ -26,16 +26,6 @@ class Programs : public ::testing::Test {
   Site site_;
 };
 
-Command words(const std::string& text) {
-  std::istringstream in(text);
-  return {std::istream_iterator<std::string>(in), {}};
-}
-
-void expect_success(const Pair& pair) {
-  EXPECT_EQ(pair.client.status, 0) << pair.client.text;
-  EXPECT_EQ(pair.server.status, 0) << pair.server.text;
-}
-
 // ---- Devices.
 
 TEST_F(Programs, IbvDevicesListsTheOneDevice) {
@@ -91,7 +81,7 @@ void PrintTo(const PingPong& ping_pong, std::ostream* out) { *out << ping_pong.c
 class PingPongs : public Programs, public ::testing::WithParamInterface<PingPong> {};
 
 TEST_P(PingPongs, ExchangesAllMessages) {
-  const Pair pair = site_.run_pair(words(GetParam().command));
+  const Pair pair = site_.run_pair(words_of(GetParam().command));
   expect_success(pair);
   for (const Outcome* const end : {&pair.server, &pair.client}) {
     EXPECT_THAT(end->text, HasSubstr(fmt::format("\n{} bytes in ", GetParam().bytes)));
@@ -117,14 +107,14 @@ INSTANTIATE_TEST_SUITE_P(Programs, PingPongs,
                                            PingPong{"ibv_srq_pingpong -g 1 -q 4 -e -n 200", 1638400, 200}));
 
 TEST_F(Programs, XsrqPingpongServesItsClients) {
-  const Pair pair = site_.run_pair(words("ibv_xsrq_pingpong -g 0 -n 200"));
+  const Pair pair = site_.run_pair(words_of("ibv_xsrq_pingpong -g 0 -n 200"));
   expect_success(pair);
   EXPECT_THAT(pair.client.text, HasSubstr("success"));
 }
 
 TEST_F(Programs, PingPongArrivesThroughLossDuplicationAndReordering) {
   site_.set("SIDELATCH_SOFTNIC_FAULTS=loss=0.02,duplication=0.02,reordering=0.02");
-  const Pair pair = site_.run_pair(words("ibv_rc_pingpong -g 0 -c -n 300"));
+  const Pair pair = site_.run_pair(words_of("ibv_rc_pingpong -g 0 -c -n 300"));
   expect_success(pair);
   EXPECT_THAT(pair.client.text, HasSubstr("\n300 iters in "));
   EXPECT_THAT(pair.client.text, Not(HasSubstr("invalid data")));
@@ -132,7 +122,7 @@ TEST_F(Programs, PingPongArrivesThroughLossDuplicationAndReordering) {
 
 TEST_F(Programs, PingPongIsRightUnderAnOrder) {
   site_.set("SIDELATCH_SOFTNIC_ORDER=relaxed");
-  const Pair pair = site_.run_pair(words("ibv_rc_pingpong -g 0 -c -n 100"));
+  const Pair pair = site_.run_pair(words_of("ibv_rc_pingpong -g 0 -c -n 100"));
   expect_success(pair);
   EXPECT_THAT(pair.client.text, Not(HasSubstr("invalid data")));
 }
@@ -185,7 +175,7 @@ TEST(PerftestRows, ARowWithoutACalibratedClockIsARow) {
 class Perftests : public Programs, public ::testing::WithParamInterface<Perftest> {};
 
 TEST_P(Perftests, DoesAllIterations) {
-  const Pair pair = site_.run_pair(words(GetParam().command));
+  const Pair pair = site_.run_pair(words_of(GetParam().command));
   expect_success(pair);
   const std::vector<Row> rows = rows_in(pair.client.text);
   ASSERT_EQ(rows.size(), 1U) << pair.client.text;

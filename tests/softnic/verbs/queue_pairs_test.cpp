@@ -128,5 +128,26 @@ TEST_F(VerbsCalls, AnUnknownAttributeOfASharedReceiveQueueIsRefused) {
   EXPECT_EQ(verbs.destroy_srq(shared), 0);
 }
 
+TEST_F(VerbsCalls, ASharedReceiveQueueHasRoomForItsLimit) {
+  ibv_srq_init_attr attributes{};
+  attributes.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* const shared = verbs.create_srq(domain, &attributes);
+  ibv_srq_attr changed{.max_wr = 2, .max_sge = 0, .srq_limit = 5};
+  EXPECT_EQ(verbs.modify_srq(shared, &changed, IBV_SRQ_LIMIT), EINVAL);
+  changed.srq_limit = 4;
+  EXPECT_EQ(verbs.modify_srq(shared, &changed, IBV_SRQ_LIMIT), 0);
+  EXPECT_EQ(verbs.modify_srq(shared, &changed, IBV_SRQ_MAX_WR), EINVAL) << "the limit is still 4";
+  ibv_srq_attr now{};
+  ASSERT_EQ(verbs.query_srq(shared, &now), 0);
+  EXPECT_EQ(now.max_wr, 4U);
+  EXPECT_EQ(now.srq_limit, 4U);
+  changed.srq_limit = 1;
+  EXPECT_EQ(verbs.modify_srq(shared, &changed, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), 0);
+  ASSERT_EQ(verbs.query_srq(shared, &now), 0);
+  EXPECT_EQ(now.max_wr, 2U);
+  EXPECT_EQ(now.srq_limit, 1U);
+  EXPECT_EQ(verbs.destroy_srq(shared), 0);
+}
+
 }  // namespace
 }  // namespace sidelatch::softnic

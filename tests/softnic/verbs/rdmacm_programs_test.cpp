@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <vector>
 
 namespace sidelatch::softnic {
@@ -19,11 +18,6 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-Command words_of(const std::string& text) {
-  std::istringstream in(text);
-  return {std::istream_iterator<std::string>(in), {}};
-}
 
 class RdmacmPrograms : public ::testing::Test {
  protected:
@@ -41,10 +35,6 @@ class RdmacmPrograms : public ::testing::Test {
     return site_.run_connected(words_of(fmt::format(fmt::runtime(server), port)),
                                words_of(fmt::format(fmt::runtime(client), port)), port, ends_server);
   }
-  static void expect_ok(const Pair& pair) {
-    EXPECT_EQ(pair.client.status, 0) << pair.client.text;
-    EXPECT_EQ(pair.server.status, 0) << pair.server.text;
-  }
   Site site_;
 };
 
@@ -60,7 +50,7 @@ class Rping : public RdmacmPrograms, public ::testing::WithParamInterface<RpingC
 TEST_P(Rping, EveryPingArrivesAndComesBackUnchanged) {
   const Pair pair =
       run(std::string(GetParam().server) + " -p {} -C 5 -v -V", std::string(GetParam().client) + " -p {} -C 5 -v -V");
-  expect_ok(pair);
+  expect_success(pair);
   for (int ping = 0; ping < 5; ++ping) {
     EXPECT_THAT(pair.client.text, HasSubstr(fmt::format("ping data: rdma-ping-{}: ", ping)));
     EXPECT_THAT(pair.server.text, HasSubstr(fmt::format("server ping data: rdma-ping-{}: ", ping)));
@@ -81,13 +71,13 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(RdmacmPrograms, RpingConnectsThroughLossDuplicationAndReordering) {
   site_.set("SIDELATCH_SOFTNIC_FAULTS=loss=0.1,duplication=0.1,reordering=0.1");
   const Pair pair = run("rping -s -a 127.0.0.1 -p {} -C 5 -v -V", "rping -c -a 127.0.0.1 -p {} -C 5 -v -V");
-  expect_ok(pair);
+  expect_success(pair);
   EXPECT_THAT(pair.client.text, HasSubstr("ping data: rdma-ping-4: "));
 }
 
 TEST_F(RdmacmPrograms, RpingIsRightUnderAnOrder) {
   site_.set("SIDELATCH_SOFTNIC_ORDER=relaxed");
-  expect_ok(run("rping -s -a 127.0.0.1 -p {} -C 5 -V", "rping -c -a 127.0.0.1 -p {} -C 5 -V"));
+  expect_success(run("rping -s -a 127.0.0.1 -p {} -C 5 -V", "rping -c -a 127.0.0.1 -p {} -C 5 -V"));
 }
 
 TEST_F(RdmacmPrograms, AWireInAFolderHasPortsToo) {
@@ -98,7 +88,7 @@ TEST_F(RdmacmPrograms, AWireInAFolderHasPortsToo) {
   const Command server = words_of(fmt::format("rping -s -a 127.0.0.1 -p {} -C 3 -V", port));
   const std::string client = fmt::format(
       "for i in $(seq 200); do rping -c -a 127.0.0.1 -p {} -C 3 -V && exit 0; sleep 0.05; done; exit 1", port);
-  expect_ok(site_.run_connected(server, {"sh", "-c", client}, 0));
+  expect_success(site_.run_connected(server, {"sh", "-c", client}, 0));
   std::filesystem::remove_all(folder);
 }
 
@@ -124,7 +114,7 @@ TEST_F(RdmacmPrograms, APortIsTakenOnce) {
 
 TEST_F(RdmacmPrograms, UcmatoseOpensManyConnections) {
   const Pair pair = run("ucmatose -c 20 -C 5 -S 1000 -p {}", "ucmatose -s 127.0.0.1 -c 20 -C 5 -S 1000 -p {}");
-  expect_ok(pair);
+  expect_success(pair);
   for (const Outcome* const end : {&pair.client, &pair.server}) {
     EXPECT_THAT(end->text, HasSubstr("data transfers complete\n"));
     EXPECT_THAT(end->text, HasSubstr("return status 0\n"));
@@ -132,14 +122,14 @@ TEST_F(RdmacmPrograms, UcmatoseOpensManyConnections) {
 }
 
 TEST_F(RdmacmPrograms, UcmatoseMovesItsIdentifiersToAnotherChannel) {
-  expect_ok(run("ucmatose -c 3 -m -p {}", "ucmatose -s 127.0.0.1 -c 3 -m -p {}"));
+  expect_success(run("ucmatose -c 3 -m -p {}", "ucmatose -s 127.0.0.1 -c 3 -m -p {}"));
 }
 
 TEST_F(RdmacmPrograms, UdaddyExchangesDatagrams) {
   constexpr std::uint16_t kItsPort = 7174;  // on a wire of its own
   const Pair pair = site_.run_connected(words_of("udaddy -c 5 -C 10 -S 500"),
                                         words_of("udaddy -s 127.0.0.1 -c 5 -C 10 -S 500"), kItsPort);
-  expect_ok(pair);
+  expect_success(pair);
   EXPECT_THAT(pair.client.text, HasSubstr("data transfers complete\n"));
 }
 
@@ -153,7 +143,7 @@ TEST_F(RdmacmPrograms, MckeySendsToAGroup) {
                                                        "done; exit 0",
                                                        group)},
                                           0);
-    expect_ok(pair);
+    expect_success(pair);
     EXPECT_THAT(pair.server.text, HasSubstr("data transfers complete\n"));
     EXPECT_THAT(pair.client.text, HasSubstr("data transfers complete\n"));
   }
@@ -161,20 +151,20 @@ TEST_F(RdmacmPrograms, MckeySendsToAGroup) {
 
 TEST_F(RdmacmPrograms, EndPointsAreConnectedSynchronously) {
   const Pair pair = run("rdma_server -p {}", "rdma_client -s 127.0.0.1 -p {}");
-  expect_ok(pair);
+  expect_success(pair);
   EXPECT_THAT(pair.client.text, HasSubstr("rdma_client: end 0"));
 }
 
 // It sends inline data without having asked for room for that, as drivers grant it.
 TEST_F(RdmacmPrograms, EndPointsInlineWithoutHavingAsked) {
   const Pair pair = run("rdma_xserver -p {}", "rdma_xclient -s 127.0.0.1 -p {}");
-  expect_ok(pair);
+  expect_success(pair);
   EXPECT_THAT(pair.client.text, HasSubstr("rdma_xclient: end 0"));
 }
 
 TEST_F(RdmacmPrograms, EndPointsAreXrc) {
   const Pair pair = run("rdma_xserver -c x -p {}", "rdma_xclient -c x -s 127.0.0.1 -p {}");
-  expect_ok(pair);
+  expect_success(pair);
   EXPECT_THAT(pair.client.text, HasSubstr("rdma_xclient: end 0"));
   EXPECT_THAT(pair.server.text, HasSubstr("rdma_xserver: end 0"));
 }
@@ -220,8 +210,8 @@ TEST_F(RdmacmPrograms, TsharkReadsTheMessages) {
   const std::string capture = ::testing::TempDir() + fmt::format("cm-{}.pcap", ::getpid());
   site_.set_for("server", "SIDELATCH_SOFTNIC_PCAP=" + capture);
   const std::uint16_t port = free_port();
-  expect_ok(site_.run_connected(words_of(fmt::format("rping -s -a 127.0.0.1 -C 1 -p {}", port)),
-                                words_of(fmt::format("rping -c -a 127.0.0.1 -C 1 -p {}", port)), port));
+  expect_success(site_.run_connected(words_of(fmt::format("rping -s -a 127.0.0.1 -C 1 -p {}", port)),
+                                     words_of(fmt::format("rping -c -a 127.0.0.1 -C 1 -p {}", port)), port));
   site_.set("LD_PRELOAD=");
   const Outcome read = site_.run({"tshark", "-r", capture, "-Y", "infiniband.bth.destqp == 1"});
   // No DREP: the server may have ended before it sends one. No MRA: it is sent for what comes twice.
@@ -242,7 +232,7 @@ class Rsockets : public RdmacmPrograms, public ::testing::WithParamInterface<con
 TEST_P(Rsockets, StreamsVerifiedData) {
   const std::string program = GetParam();
   const Pair pair = run(program + " -p {}", program + " -s 127.0.0.1 -p {}");
-  expect_ok(pair);
+  expect_success(pair);
   EXPECT_THAT(pair.client.text, ContainsRegex("custom +4k +10 +50 "));
 }
 
@@ -283,7 +273,7 @@ class ManagedPerftests : public RdmacmPrograms, public ::testing::WithParamInter
 TEST_P(ManagedPerftests, DoesAllIterations) {
   const std::string command = std::string(GetParam().command) + " -R -p {}";
   const Pair pair = run(command, command + " 127.0.0.1");
-  expect_ok(pair);
+  expect_success(pair);
   EXPECT_THAT(pair.client.text, ContainsRegex(fmt::format("\n {} +{} ", GetParam().bytes, GetParam().iterations)));
 }
 

@@ -946,6 +946,10 @@ TEST_F(VerbsCalls, AChildHasNoPartInItsParentsNic) {
     if (verbs.close_device(own) != 0) {
       ::_exit(3);
     }
+    errno = 0;
+    if (verbs.close_device(context) != -1 || errno != EIO) {
+      ::_exit(4);
+    }
     ::_exit(0);
   }
   int status = 0;

@@ -1,0 +1,151 @@
+// Requests of libsidelatch-verbs that are built by calls: ibv_wr_start(3) and its kin.
+#include "verbs_calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+
+namespace sidelatch::softnic {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::NotNull;
+
+class BuiltRequests : public VerbsCalls {
+ protected:
+  ibv_qp_ex* make_builder(ibv_qp_type type, std::uint64_t operations) {
+    ibv_qp_init_attr_ex attributes{};
+    attributes.send_cq = attributes.recv_cq = queue;
+    attributes.cap = small().cap;
+    attributes.qp_type = type;
+    attributes.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    attributes.pd = domain;
+    attributes.send_ops_flags = operations;
+    ibv_qp* const pair = ibv_create_qp_ex(context, &attributes);
+    if (pair == nullptr) {
+      return nullptr;
+    }
+    pairs.push_back(pair);
+    ibv_qp_ex* const builder = verbs.qp_to_qp_ex(pair);
+    builder->wr_id = 42;
+    builder->wr_flags = IBV_SEND_SIGNALED;
+    return builder;
+  }
+  void connect_to_a_new_one(ibv_qp_ex& builder) { connect(builder.qp_base, *make_pair()); }
+};
+
+TEST_F(BuiltRequests, HaveTheDataThatWasSetLast) {
+  ibv_qp_ex* const builder = make_builder(IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE);
+  ASSERT_THAT(builder, NotNull());
+  connect_to_a_new_one(*builder);
+  words[0] = 5;
+  std::uint64_t inlined = 6;
+  ibv_wr_start(builder);
+  ibv_wr_rdma_write(builder, region->rkey, address_of(8));
+  ibv_wr_set_inline_data(builder, &inlined, sizeof inlined);
+  ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
+  ibv_wr_rdma_write(builder, region->rkey, address_of(9));
+  ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
+  ibv_wr_set_inline_data(builder, &inlined, sizeof inlined);
+  ASSERT_EQ(ibv_wr_complete(builder), 0);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(words[8], 5U);
+  EXPECT_EQ(words[9], 6U);
+}
+
+TEST_F(BuiltRequests, AnAtomicWriteTakesNoDataButItsWord) {
+  ibv_qp_ex* const builder = make_builder(IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_WRITE);
+  ASSERT_THAT(builder, NotNull());
+  connect_to_a_new_one(*builder);
+  std::uint64_t word = 6;
+  const auto begin = [&] {
+    ibv_wr_start(builder);
+    ibv_wr_atomic_write(builder, region->rkey, address_of(8), &word);
+  };
+  begin();
+  ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
+  EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
+  begin();
+  ibv_wr_set_inline_data(builder, &word, 4);
+  EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
+  EXPECT_EQ(words[8], 0U);
+  begin();
+  ASSERT_EQ(ibv_wr_complete(builder), 0);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(words[8], 6U);
+}
+
+// As ibv_post_send() refuses a datagram without an address handle.
+TEST_F(BuiltRequests, ADatagramNeedsAnAddress) {
+  ibv_qp_ex* const builder = make_builder(IBV_QPT_UD, IBV_QP_EX_WITH_SEND);
+  ASSERT_THAT(builder, NotNull());
+  ibv_qp& pair = builder->qp_base;
+  ibv_qp_attr attributes{};
+  ASSERT_EQ(to_init(pair), 0);
+  attributes.qp_state = IBV_QPS_RTR;
+  ASSERT_EQ(verbs.modify_qp(&pair, &attributes, IBV_QP_STATE), 0);
+  attributes.qp_state = IBV_QPS_RTS;
+  ASSERT_EQ(verbs.modify_qp(&pair, &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+  ibv_ah_attr address = own_address();
+  ibv_ah* const handle = verbs.create_ah(domain, &address);
+  ASSERT_THAT(handle, NotNull());
+  const auto add = [&](bool has_address) {
+    ibv_wr_send(builder);
+    ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
+    if (has_address) {
+      ibv_wr_set_ud_addr(builder, handle, pair.qp_num, 7);
+    }
+  };
+  ibv_wr_start(builder);
+  add(true);
+  add(false);
+  EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
+  ibv_wc none{};
+  EXPECT_EQ(ibv_poll_cq(queue, 1, &none), 0);
+  ibv_wr_start(builder);
+  add(true);
+  ASSERT_EQ(ibv_wr_complete(builder), 0);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(verbs.destroy_ah(handle), 0);
+}
+
+// SIDELATCH_SOFTNIC_EXPLAIN, as of every other call.
+TEST_F(BuiltRequests, AreRefusedWithAReason) {
+  ibv_qp_ex* const builder = make_builder(IBV_QPT_RC, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ);
+  ASSERT_THAT(builder, NotNull());
+  connect_to_a_new_one(*builder);
+  std::array<ibv_sge, 3> parts{sge(0), sge(1), sge(2)};
+  ::setenv("SIDELATCH_SOFTNIC_EXPLAIN", "1", 1);  // NOLINT(concurrency-mt-unsafe)
+  const auto reason_of = [&](auto build) {
+    ::testing::internal::CaptureStderr();
+    ibv_wr_start(builder);
+    build();
+    EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(reason_of([&] {
+                ibv_wr_send(builder);
+                ibv_wr_set_sge_list(builder, parts.size(), parts.data());
+              }),
+              HasSubstr("3 parts: this queue pair was made for up to 2"));
+  EXPECT_THAT(reason_of([&] {
+                ibv_wr_send(builder);
+                ibv_wr_set_inline_data(builder, words.data(), sizeof words);
+              }),
+              HasSubstr("more inline bytes than"));
+  EXPECT_THAT(reason_of([&] {
+                ibv_wr_rdma_read(builder, region->rkey, address_of(8));
+                ibv_wr_set_inline_data(builder, words.data(), 8);
+              }),
+              HasSubstr("does not allow this operation"));
+  EXPECT_THAT(reason_of([&] { ibv_wr_set_sge(builder, region->lkey, address_of(0), 8); }),
+              HasSubstr("before there is a request"));
+  ::unsetenv("SIDELATCH_SOFTNIC_EXPLAIN");  // NOLINT(concurrency-mt-unsafe)
+}
+
+}  // namespace
+}  // namespace sidelatch::softnic
