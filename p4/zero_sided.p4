@@ -620,8 +620,11 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 is_call = m.rings == CALL;
             }
         } else if (is_tick) {
-            if (is_back && (phase == DONE || phase == DEAD || phase == IDLE && !is_rested)) {
-                calls = true;  // it was given a producer, and cannot take it
+            if (is_back && phase >= SEEK) {
+                mark = mark | RUNG;  // it was given a producer, and may be past it in its round
+            }
+            if (is_back && (phase == DONE || phase == DEAD || phase > SEEK || phase == IDLE && !is_rested)) {
+                calls = true;  // it was given a producer, and cannot take it, or not yet
             } else if (phase == IDLE) {
                 if (is_rested) {
                     look_around();
@@ -631,7 +634,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 goes_round = true;
             } else if (phase == DRAIN && passed_since(sent_at, now) >= time_out) {
                 drained = true;
-            } else if (phase > SEEK && passed_since(sent_at, now) >= time_out && !is_back) {
+            } else if (phase > SEEK && passed_since(sent_at, now) >= time_out) {
                 time_is_out();
             }
         } else if (is_control) {

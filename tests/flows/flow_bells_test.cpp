@@ -317,6 +317,26 @@ TEST(FlowBells, AThreadThatHasGivenItsProducerIsCalledWhenTheOtherOneHasLeft) {
   network.control().leave_consumer(network.flow(), 1);
   expect_soon(network, step);
 }
+// Thread 1 waits for its consumer's tail, or for the last data of one that has died, when it is given the producer.
+// Failed: it did not hear of it, and both slept.
+TEST(FlowBells, AThreadThatIsBusyWhenItIsGivenAProducerHearsOfItAndCallsAnotherOne) {
+  constexpr std::uint64_t kTailPhase = 9;
+  constexpr std::uint64_t kDrainPhase = 12;
+  constexpr std::uint64_t kRung = 16;
+  for (const std::uint64_t phase : {kTailPhase, kDrainPhase}) {
+    FlowNetwork network(zero_sided_program(), shared_and_ringing());
+    const auto reg = [&](const char* name) -> p4::RegisterState& {
+      return network.device().state().reg(std::string("Move.") + name);
+    };
+    const auto step = pushes_and_pops(network, 0, kShared);
+    ASSERT_NO_FATAL_FAILURE(let_thread_1_ask(network, step));
+    reg("phases").write(1, phase);
+    reg("sent").write(1, network.now() / 1000);
+    expect_soon(network, step);
+    EXPECT_EQ(reg("phases").read(1), phase);
+    EXPECT_NE(static_cast<std::uint64_t>(reg("marks").read(1)) & kRung, 0U);
+  }
+}
 // Consumer 0 pops and rings while the answer is on its way that it is full, and thread 1 asks for the producer. Failed:
 // thread 0 had heard the bell, gave the producer away, and slept.
 TEST(FlowBells, ABellThatOvertakesTheTailOfAFullRingIsNotForgotten) {
