@@ -150,6 +150,7 @@
                     }
                     phase = IDLE;
                     began = now;
+                    mark = mark & ~STRANDED;  // if there is room, the next tick comes soon, as one that waits for an answer
                     if (mark & RUNG != 0) {
                         mark = mark & ~RUNG;
                         look_around();

@@ -374,6 +374,64 @@ TEST(FlowBells, ABellThatOvertakesTheTailOfAFullRingIsNotForgotten) {
   run_until([&] { return network.head_of(0) == 8; });
 }
 
+// ---- A thread lets its producer go. Thread 1 has asked for it at its own poll, and its next one is far away; the
+// timer of thread 0, which had asked for something by then, fires each time-out.
+
+constexpr std::uint64_t kTail = 9;  // phases
+constexpr std::uint64_t kDrain = 12;
+constexpr softnic::nic::Time kBeforePoll = kPoll - 60'000;
+std::uint64_t read_first(FlowNetwork& network, const char* name) {
+  return static_cast<std::uint64_t>(network.device().state().reg(std::string("Move.") + name).read(0));
+}
+void expect_after_poll(FlowNetwork& network, const std::function<bool()>& done) {
+  network.run([&] { return done() || network.now() > kPoll + kPoll / 2; });
+  EXPECT_LT(network.now(), kPoll + kPoll / 10);
+}
+
+// Failed, all three: thread 1 slept until its next poll.
+TEST(FlowBells, AProducerIsTakenUpWhenAConsumerDoesNotSayWhetherItHasRoom) {
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  network.pass_time(kBeforePoll);
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
+    return from == network.host_of_consumer(0) && read_first(network, "phases") == kTail ? 0 : -1;
+  };
+  expect_after_poll(network, pushes_and_pops(network, 1, kShared - 4));
+}
+TEST(FlowBells, AProducerIsTakenUpWhenAConsumerDoesNotAcknowledgeItsData) {
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  network.pass_time(kBeforePoll);
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
+    return from == network.host_of_consumer(0) ? 0 : -1;
+  };
+  expect_after_poll(network, pushes_and_pops(network, 1, kShared));
+}
+// The last packet of its items is what the thread of the dead one has waited for.
+TEST(FlowBells, AProducerIsTakenUpWhenTheLastDataForADeadConsumerHasCome) {
+  constexpr std::size_t kOpcodeAt = 14 + 20 + 8;  // Ethernet, IPv4, UDP
+  constexpr std::byte kReadResponseLast{0x0f};
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  softnic::nic::Host& refuser = network.host(network.host_of_consumer(0));
+  refuser.nic.deregister_memory(refuser.key);
+  network.pass_time(kBeforePoll);
+  std::vector<std::byte> held;
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte> frame) {
+    if (from != 0 || !held.empty() || frame[kOpcodeAt] != kReadResponseLast) {
+      return -1;
+    }
+    held.assign(frame.begin(), frame.end());
+    return 0;
+  };
+  const auto step = pushes_and_pops(network, 1, kShared);
+  network.run([&] {
+    static_cast<void>(step());
+    return read_first(network, "locks") == (2U << 16 | 1U) || network.now() > 2 * kPoll;
+  });
+  ASSERT_EQ(read_first(network, "phases"), kDrain);
+  ASSERT_FALSE(held.empty());
+  static_cast<void>(network.exchange(0, held));
+  expect_after_poll(network, step);
+}
+
 // The rate that was set is kept.
 TEST(FlowBells, DoNotMakeALimitedFlowFaster) {
   FlowNetworkOptions options = ringing(FlowKind::shuffle, 1, 1);
