@@ -28,7 +28,7 @@ void FlowSwitch::set_timer(const Running& running, std::uint16_t thread, std::ui
   device_->state().reg("Move.paces").write(thread, bytes_per_second == 0 ? 0 : kPaced);
   device_->set_generator(thread, {.port = kGeneratorPort,
                                   .interval = is_awaited ? std::min(interval, kShortNs) : interval,
-                                  .packet = control_packet(thread),
+                                  .packet = control_packet(running.id, thread),
                                   .pace = pace_of(running, thread, bytes_per_second)});
 }
 

@@ -136,6 +136,8 @@ struct metadata_t {
     bit<2> rings;   // 1: a bell that goes from thread to thread, until one has time; 2: a tick; 3: CALL
     @field_list(1)
     bit<16> first;  // of these threads
+    @field_list(1)
+    bit<32> flow;   // of the thread to which it comes back: that number may be another flow's by then
     @field_list(2)
     bit<24> ringer; // the queue pair that gets the acknowledgement of a bell
     bool is_rewritten;
@@ -210,6 +212,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<24>>(SHARED) waits;
     register<bit<32>>(SHARED) asked;          // then: when
     register<bit<32>>(SHARED) pendings;       // then: for what
+
+    // Of the control plane, which comes and goes: the number of the latest flow.
+    register<bit<32>>(1) latest_flow;
 
 #include "include/flow_tables.p4"
 #include "include/flow_state.p4"
@@ -609,7 +614,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         is_consumer_there = consumers.apply().hit;
         is_member_there = is_of_producer || members.apply().hit;
         is_producer_there = producers.apply().hit;
-        if (!is_thread_there || !is_consumer_there || !is_member_there || !is_producer_there) {
+        // What goes round, and a tick that has waited, may be of a flow that was stopped meanwhile.
+        bool is_of_another = is_back && m.flow != m.generation
+                             || is_tick && !is_back && h.bth.psn != m.generation[23:0];
+        if (!is_thread_there || !is_consumer_there || !is_member_there || !is_producer_there || is_of_another) {
             drop();
             exit;
         }

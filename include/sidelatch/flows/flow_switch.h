@@ -125,6 +125,7 @@ struct FlowState {
 
 class FlowSwitch {
  public:
+  /// A device's flows have different ones, also those of FlowSwitches that it had before.
   using FlowId = std::uint64_t;
 
   /// Throws p4::ControlError if the device runs another program, and std::invalid_argument if it does not mend ICRCs
@@ -266,7 +267,7 @@ class FlowSwitch {
   void set(const char* name, std::uint64_t index, std::uint64_t value) const;
   [[nodiscard]] std::uint32_t get_own(const char* name, std::uint16_t own) const;
   void set_own(const char* name, std::uint16_t own, std::uint64_t value) const;
-  [[nodiscard]] std::vector<std::byte> control_packet(std::uint16_t thread) const;
+  [[nodiscard]] std::vector<std::byte> control_packet(FlowId flow, std::uint16_t thread) const;
 
   p4::Switch* device_;
   SwitchAddress own_;
