@@ -285,6 +285,7 @@ void FlowSwitch::leave_consumer(FlowId flow, std::size_t consumer) {
     }
     running.left |= bit;
     set_own("lost", thread, lost);
+    wake(running, running.threads.front());  // it may have waited for room in that ring
     return;
   }
   const bool is_last = std::ranges::none_of(running.threads, [&](const Thread& thread) {

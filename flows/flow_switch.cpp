@@ -208,7 +208,7 @@ void FlowSwitch::install(Running& running) {
   link_threads(running);
   for (const Thread& thread : running.threads) {
     set("phases", thread.number, kIdle);
-    set_timer(running, thread.number, 0);
+    set_timer(running, thread);
   }
 }
 
@@ -280,6 +280,7 @@ void FlowSwitch::install_thread(Running& running, std::size_t first, std::size_t
   set("heads", number, flow.first_count);
   set("tails", number, flow.first_count);
   set("begun", number, microseconds());  // nothing holds the first batch back
+  *thread.debt = {.head = flow.first_count, .at = device_->time()};
   set_own("living", thread.own, 1);
   const std::size_t step = flow.kind == FlowKind::shuffle ? flow.consumers.size() : 1;
   for (std::size_t p = flow.kind == FlowKind::shuffle ? first : 0; p < running.producers.size(); p += step) {
