@@ -174,13 +174,13 @@ void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRi
     throw std::invalid_argument(fmt::format("rejoin_producer: producer {} was not given up", producer));
   }
   Member& member = running.producers[producer];
-  const bool has_reader = std::ranges::any_of(running.threads, [&](const Thread& thread) {
+  const auto reads = [&](const Thread& thread) {
     const std::uint32_t phase = get("phases", thread.number);
     const bool is_over = phase == kDead || phase == kTell || phase == kDrain || phase == kDone ||
                          (get("marks", thread.number) & kEnding) != 0;
     return std::ranges::find(thread.producers, producer) != thread.producers.end() && !is_over;
-  });
-  if (!has_reader || (get_own("locks", member.own) & kHolder) != 0) {
+  };
+  if (std::ranges::none_of(running.threads, reads) || (get_own("locks", member.own) & kHolder) != 0) {
     throw std::invalid_argument(fmt::format(
         "rejoin_producer: producer {}'s consumers are dead, or have been told the end: start another flow", producer));
   }
@@ -201,9 +201,10 @@ void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRi
     set_own(name, member.own, 0);
   }
   install_ring(running, producer, ring, device_->state());
-  // Who finds another one that is lost remembers it again; nobody finds one that a take_over() has left out.
+  // Who finds another one that is lost remembers it again; nobody finds one that a take_over() has left out. A thread
+  // that is over has told its consumer, or is about to, and that remains.
   for (const Thread& thread : running.threads) {
-    if (std::ranges::find(thread.producers, producer) != thread.producers.end()) {
+    if (reads(thread)) {
       if (!running.has_lost_earlier_producer) {
         set("marks", thread.number, get("marks", thread.number) & ~kLost);
       }

@@ -17,6 +17,7 @@ namespace returns {
 
 constexpr softnic::nic::Time kPoll = 10'000'000;  // so long that nothing comes by polls
 constexpr std::uint64_t kIdle = 1;                // phases
+constexpr std::uint64_t kDone = 2;
 constexpr std::uint64_t kHead = 5;
 
 FlowNetworkOptions options_of(FlowKind kind, std::size_t producers, std::size_t consumers) {
@@ -71,6 +72,43 @@ TEST(FlowReturns, ATickOfAFlowThatWasStoppedIsNoneOfTheNextOnes) {
     network.device().run();
     EXPECT_EQ(reg(network, "phases").read(0), is_stopped ? kIdle : kHead);
   }
+}
+
+// ---- A producer that comes back.
+
+// Failed: what the consumer that had left was told, that it was lost, was forgotten; if that was to be said once more,
+// something else was said.
+TEST(FlowReturns, AProducerThatComesBackChangesNothingForAConsumerThatHasLeft) {
+  constexpr std::uint64_t kLost = 1;  // of `marks`
+  FlowNetworkOptions options = options_of(FlowKind::balance, 1, 2);
+  options.poll_interval = std::chrono::microseconds(5);
+  options.time_out = std::chrono::microseconds(20);
+  options.most_retries = 2;
+  options.is_open = true;
+  FlowNetwork network(zero_sided_program(), options);
+  bool is_cut = true;
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
+    return is_cut && from == 0 ? 0 : -1;
+  };
+  const auto mark_of = [&](std::size_t thread) {
+    return static_cast<std::uint64_t>(reg(network, "marks").read(thread)) & kLost;
+  };
+  const auto run_until = [&](const std::function<bool()>& done) {
+    network.run([&] { return done() || network.now() > 10 * kPoll; });
+    ASSERT_LE(network.now(), 10 * kPoll);
+  };
+  ASSERT_TRUE(network.push(0));
+  ASSERT_NO_FATAL_FAILURE(run_until([&] { return mark_of(0) != 0 && mark_of(1) != 0; }));
+  network.control().leave_consumer(network.flow(), 0);
+  ASSERT_NO_FATAL_FAILURE(run_until([&] { return reg(network, "phases").read(0) == kDone; }));
+  EXPECT_THROW(static_cast<void>(network.consumer(0).available()), FlowBroken);
+  is_cut = false;
+  network.rejoin_producer(0);
+  EXPECT_EQ(mark_of(0), kLost);
+  EXPECT_EQ(mark_of(1), 0U);
+  EXPECT_TRUE(network.state().is_broken);
+  ASSERT_NO_FATAL_FAILURE(run_until([&] { return network.pop(1).has_value(); }));
+  EXPECT_FALSE(network.state().lost_producers[0]);
 }
 
 }  // namespace returns
