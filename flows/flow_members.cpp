@@ -115,6 +115,7 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
     add_member(thread, producer, running.producers[producer]);
     thread.arguments[kThreadProducers] = thread.members.size();
     look_anew(thread);  // it may be at any place of its round
+    wake(running, thread);
   }
   link_threads(running);
   tell_joined(running, first);
@@ -340,10 +341,12 @@ void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRin
     all.producers.front().mac = {};
   }
   all.consumers.clear();
+  const auto has_gone = [&](const Thread& thread) {
+    const std::uint32_t phase = get("phases", thread.number);
+    return thread.leaves || phase == kDead || phase == kDrain;
+  };
   for (std::size_t c = 0; c < running.flow.consumers.size(); ++c) {
-    const bool is_there = running.flow.kind != FlowKind::balance ||
-                          (!running.threads[c].leaves && get("phases", running.threads[c].number) != kDead);
-    if (is_there) {
+    if (running.flow.kind != FlowKind::balance || !has_gone(running.threads[c])) {
       all.consumers.push_back(running.flow.consumers[c]);
     }
   }
@@ -352,7 +355,7 @@ void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRin
   all.producers.insert(all.producers.end(), producers.begin(), producers.end());
   all.consumers.insert(all.consumers.end(), consumers.begin(), consumers.end());
   if (all.consumers.empty()) {
-    all.consumers = running.flow.consumers;
+    all.consumers.push_back(running.flow.consumers.front());  // as of producers: others may have had its memory since
   }
   const std::size_t first_consumer = std::max(known_consumers, all.consumers.size() - consumers.size());
   check(all, known_producers, first_consumer);

@@ -238,6 +238,14 @@ TEST(FlowBells, AProducerThatComesBackIsReadAtOnce) {
   network.rejoin_producer(0);
   expect_soon(network, pops(network, 0, 1));
 }
+TEST(FlowBells, AProducerThatJoinsIsReadAtOnce) {
+  FlowNetworkOptions options = open_and_ringing(FlowKind::shuffle);
+  options.rings = false;
+  FlowNetwork network(zero_sided_program(), options);
+  const std::size_t joined = network.join_producer(0);
+  ASSERT_TRUE(network.push(joined));
+  expect_soon(network, pops(network, 0, 1));
+}
 TEST(FlowBells, ASecondSwitchGoesOnAtOnce) {
   FlowNetwork network(zero_sided_program(), ringing(FlowKind::shuffle, 1, 1));
   bool is_cut = true;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,62 @@ TEST(FlowReturns, AProducerThatComesBackChangesNothingForAConsumerThatHasLeft) {
   EXPECT_TRUE(network.state().is_broken);
   ASSERT_NO_FATAL_FAILURE(run_until([&] { return network.pop(1).has_value(); }));
   EXPECT_FALSE(network.state().lost_producers[0]);
+}
+
+// ---- Units that join while the consumers of a balanced flow are away.
+
+// A consumer joins and leaves twice, with the same memory. Failed: the producer was refused, because two consumers that
+// were not there any more had had one ring.
+TEST(FlowReturns, AProducerJoinsWhileAConsumerIsAwayThatHasComeAndGoneTwice) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, {.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}});
+  const RingShape shape{.slots = 4, .item_bytes = 8};
+  std::uint32_t queue_pairs = 17;
+  const auto ring = [&](std::uint8_t unit, std::uint64_t address) {
+    return FlowRing{.mac = {2, 0, 0, 0, 0, unit},
+                    .ip = {10, 0, 0, unit},
+                    .queue_pair = queue_pairs++,
+                    .end = control.new_end(),
+                    .rkey = 7,
+                    .address = address,
+                    .shape = shape};
+  };
+  const auto flow =
+      control.start({.kind = FlowKind::balance, .producers = {ring(1, 0)}, .consumers = {ring(2, 0)}, .is_open = true});
+  control.leave_consumer(flow, 0);
+  EXPECT_EQ(control.join_consumer(flow, ring(2, 0)), 1U);
+  EXPECT_THROW(control.join_consumer(flow, ring(2, 0)), std::invalid_argument) << "its memory is in use";
+  control.leave_consumer(flow, 1);
+  EXPECT_EQ(control.join_producer(flow, {ring(1, 0x1000)}), 1U);
+  EXPECT_EQ(control.join_consumer(flow, ring(2, 0)), 2U);
+}
+
+// And their items come when one is back.
+TEST(FlowReturns, ItemsOfAProducerThatJoinsWhileConsumersAreAwayComeWhenOneIsBack) {
+  FlowNetworkOptions options = options_of(FlowKind::balance, 1, 2);
+  options.is_open = true;
+  FlowNetwork network(zero_sided_program(), options);
+  const auto soon = [&](const std::function<bool()>& done) {
+    const softnic::nic::Time begun = network.now();
+    network.run([&] { return done() || network.now() > begun + 2 * kPoll; });
+    ASSERT_LT(network.now() - begun, kPoll / 10);
+  };
+  for (const std::size_t consumer : {0U, 1U}) {
+    network.control().leave_consumer(network.flow(), consumer);
+    ASSERT_NO_FATAL_FAILURE(soon([&] { return network.consumer(consumer).has_ended(); }));
+  }
+  const std::size_t producer = network.join_producer(0);
+  ASSERT_TRUE(network.push(producer));
+  ASSERT_TRUE(network.push(0));
+  ASSERT_NO_FATAL_FAILURE(soon([&] { return network.travelling() == 0; }));
+  const std::size_t back = network.join_consumer(0);
+  std::uint32_t popped = 0;
+  ASSERT_NO_FATAL_FAILURE(soon([&] {
+    while (network.pop(back)) {
+      ++popped;
+    }
+    return popped == 2;
+  }));
 }
 
 }  // namespace returns
