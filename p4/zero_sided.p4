@@ -16,10 +16,10 @@
 // generator's packet becomes the same request, with the same PSN.
 //
 // A thread that finds all of its producers locked asks for the last one. Who gives that one back wakes it, and waits.
-// Where polls are rare, a thread that cannot go on, because its consumer is full or it has come to its end, calls another
-// one, which may. (A call passes all threads that cannot go on either: where polls come soon, they are cheaper.) So does
-// one that has let a producer go, because its consumer is silent or has died. If its packet is needed for a request then,
-// or cannot be turned into one, the next tick is the call.
+// Where polls are rare, a thread that cannot go on, because its consumer is full, it pauses, or it has come to its end,
+// calls another one, which may. (A call passes all threads that cannot go on either: where polls come soon, they are
+// cheaper.) So does one that has let a producer go, because its consumer is silent or has died. If its packet is needed
+// for a request then, or cannot be turned into one, the next tick is the call.
 //
 // The packets of a batch have PSNs in a row on both sides, so a packet's place follows from its PSN, in whatever order
 // packets come. The data goes as WRITE Only, each packet with its address: no message at the consumer is ever half done.

@@ -345,6 +345,14 @@ TEST(FlowBells, AThreadThatIsBusyWhenItIsGivenAProducerHearsOfItAndCallsAnotherO
     EXPECT_NE(static_cast<std::uint64_t>(reg("marks").read(1)) & kRung, 0U);
   }
 }
+// Failed: nobody moved anything before the pause ended, or a poll came.
+TEST(FlowBells, AThreadThatPausesAfterCongestionCallsAnotherOne) {
+  constexpr std::uint64_t kSlowest = 28;
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  network.device().state().reg("Move.slownesses").write(0, kSlowest);
+  expect_soon(network, pushes_and_pops(network, 1, kShared - 4));
+  EXPECT_LE(network.state().delivered[0], 4U);
+}
 // Consumer 0 pops and rings while the answer is on its way that it is full, and thread 1 asks for the producer. Failed:
 // thread 0 had heard the bell, gave the producer away, and slept.
 TEST(FlowBells, ABellThatOvertakesTheTailOfAFullRingIsNotForgotten) {
