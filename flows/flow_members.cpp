@@ -115,6 +115,7 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
     add_member(thread, producer, running.producers[producer]);
     thread.arguments[kThreadProducers] = thread.members.size();
     look_anew(thread);  // it may be at any place of its round
+    wake(running, thread);
   }
   link_threads(running);
   tell_joined(running, first);
@@ -174,13 +175,13 @@ void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRi
     throw std::invalid_argument(fmt::format("rejoin_producer: producer {} was not given up", producer));
   }
   Member& member = running.producers[producer];
-  const bool has_reader = std::ranges::any_of(running.threads, [&](const Thread& thread) {
+  const auto reads = [&](const Thread& thread) {
     const std::uint32_t phase = get("phases", thread.number);
     const bool is_over = phase == kDead || phase == kTell || phase == kDrain || phase == kDone ||
                          (get("marks", thread.number) & kEnding) != 0;
     return std::ranges::find(thread.producers, producer) != thread.producers.end() && !is_over;
-  });
-  if (!has_reader || (get_own("locks", member.own) & kHolder) != 0) {
+  };
+  if (std::ranges::none_of(running.threads, reads) || (get_own("locks", member.own) & kHolder) != 0) {
     throw std::invalid_argument(fmt::format(
         "rejoin_producer: producer {}'s consumers are dead, or have been told the end: start another flow", producer));
   }
@@ -201,9 +202,10 @@ void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRi
     set_own(name, member.own, 0);
   }
   install_ring(running, producer, ring, device_->state());
-  // Who finds another one that is lost remembers it again; nobody finds one that a take_over() has left out.
+  // Who finds another one that is lost remembers it again; nobody finds one that a take_over() has left out. A thread
+  // that is over has told its consumer, or is about to, and that remains.
   for (const Thread& thread : running.threads) {
-    if (std::ranges::find(thread.producers, producer) != thread.producers.end()) {
+    if (reads(thread)) {
       if (!running.has_lost_earlier_producer) {
         set("marks", thread.number, get("marks", thread.number) & ~kLost);
       }
@@ -285,6 +287,7 @@ void FlowSwitch::leave_consumer(FlowId flow, std::size_t consumer) {
     }
     running.left |= bit;
     set_own("lost", thread, lost);
+    wake(running, running.threads.front());  // it may have waited for room in that ring
     return;
   }
   const bool is_last = std::ranges::none_of(running.threads, [&](const Thread& thread) {
@@ -338,10 +341,12 @@ void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRin
     all.producers.front().mac = {};
   }
   all.consumers.clear();
+  const auto has_gone = [&](const Thread& thread) {
+    const std::uint32_t phase = get("phases", thread.number);
+    return thread.leaves || phase == kDead || phase == kDrain;
+  };
   for (std::size_t c = 0; c < running.flow.consumers.size(); ++c) {
-    const bool is_there = running.flow.kind != FlowKind::balance ||
-                          (!running.threads[c].leaves && get("phases", running.threads[c].number) != kDead);
-    if (is_there) {
+    if (running.flow.kind != FlowKind::balance || !has_gone(running.threads[c])) {
       all.consumers.push_back(running.flow.consumers[c]);
     }
   }
@@ -350,7 +355,7 @@ void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRin
   all.producers.insert(all.producers.end(), producers.begin(), producers.end());
   all.consumers.insert(all.consumers.end(), consumers.begin(), consumers.end());
   if (all.consumers.empty()) {
-    all.consumers = running.flow.consumers;
+    all.consumers.push_back(running.flow.consumers.front());  // as of producers: others may have had its memory since
   }
   const std::size_t first_consumer = std::max(known_consumers, all.consumers.size() - consumers.size());
   check(all, known_producers, first_consumer);

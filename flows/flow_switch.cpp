@@ -92,6 +92,7 @@ FlowSwitch::FlowSwitch(p4::Switch& device, const SwitchAddress& own)
   if (device.state().table("Move.own_addresses").size() != 0) {
     throw std::invalid_argument("the switch has a FlowSwitch already: set all flows up through that one");
   }
+  next_flow_ = FlowId{get("latest_flow", 0)} + 1;  // what is on its way of an earlier control plane's has other numbers
   add_own("Move.own_addresses", p4::address_number(own.ip), "is_own", p4::address_number(own.mac));
   // The acknowledgement of a bell leaves where the bell came from.
   for (std::uint16_t port = 0; port < device.options().ports; ++port) {
@@ -148,6 +149,7 @@ FlowSwitch::FlowId FlowSwitch::start(const Flow& flow) {
 FlowSwitch::FlowId FlowSwitch::begin(const Flow& flow) {
   Running running;
   running.id = next_flow_++;
+  set("latest_flow", 0, static_cast<std::uint32_t>(running.id));
   running.flow = flow;
   try {
     install(running);
@@ -206,7 +208,7 @@ void FlowSwitch::install(Running& running) {
   link_threads(running);
   for (const Thread& thread : running.threads) {
     set("phases", thread.number, kIdle);
-    set_timer(running, thread.number, 0);
+    set_timer(running, thread);
   }
 }
 
@@ -278,6 +280,7 @@ void FlowSwitch::install_thread(Running& running, std::size_t first, std::size_t
   set("heads", number, flow.first_count);
   set("tails", number, flow.first_count);
   set("begun", number, microseconds());  // nothing holds the first batch back
+  *thread.debt = {.head = flow.first_count, .at = device_->time()};
   set_own("living", thread.own, 1);
   const std::size_t step = flow.kind == FlowKind::shuffle ? flow.consumers.size() : 1;
   for (std::size_t p = flow.kind == FlowKind::shuffle ? first : 0; p < running.producers.size(); p += step) {
@@ -498,8 +501,8 @@ FlowState FlowSwitch::state(FlowId flow) const {
 }
 
 // What the generator makes: a READ request of the switch to itself, for the program to turn into requests. Its queue
-// pair is the thread.
-std::vector<std::byte> FlowSwitch::control_packet(std::uint16_t thread) const {
+// pair is the thread, and its PSN says of which flow: it may wait in the switch until another one has the thread.
+std::vector<std::byte> FlowSwitch::control_packet(FlowId flow, std::uint16_t thread) const {
   std::vector<std::byte> packet;
   const auto put = [&](std::uint64_t value, unsigned bytes) {  // at most 8
     for (unsigned i = bytes; i-- > 0;) {
@@ -529,7 +532,7 @@ std::vector<std::byte> FlowSwitch::control_packet(std::uint16_t thread) const {
   // BTH: RC READ request; migrated; the default partition.
   put(0x0c40'ffff, 4);
   put(thread, 4);
-  put(0, 4);
+  put(flow & kMostPsn, 4);
   // RETH, and the ICRC, which the switch computes.
   put(0, 8);
   put(0, 8);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 namespace sidelatch::flows {
 
@@ -20,49 +21,83 @@ constexpr std::uint32_t kPollsAfterABatch = 10;
 constexpr std::uint64_t kShortNs = 2000;
 constexpr std::uint64_t kNeverNs = ~std::uint64_t{0};
 
+// The head that the consumer's ring has, or will have after the batch that is on its way.
+std::uint32_t paid_head(p4::U128 phase, p4::U128 head, p4::U128 batch) {
+  const bool is_on_its_way = phase == kData || phase == kPush;
+  return static_cast<std::uint32_t>(head + (is_on_its_way ? batch : 0)) & kCount;
+}
+
 }  // namespace
 
-void FlowSwitch::set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second,
-                           bool is_awaited) {
+void FlowSwitch::set_timer(const Running& running, const Thread& thread, bool is_awaited) {
+  settle(running, thread);
+  const double item_ns = cost_of_item(running, thread);
+  const double owed_ns = thread.debt->items * item_ns;
   const auto interval = static_cast<std::uint64_t>(running.flow.poll_interval.count());
-  device_->state().reg("Move.paces").write(thread, bytes_per_second == 0 ? 0 : kPaced);
-  device_->set_generator(thread, {.port = kGeneratorPort,
-                                  .interval = is_awaited ? std::min(interval, kShortNs) : interval,
-                                  .packet = control_packet(thread),
-                                  .pace = pace_of(running, thread, bytes_per_second)});
+  std::uint64_t first = is_awaited ? std::min(interval, kShortNs) : interval;
+  if (owed_ns > 0) {
+    first = static_cast<std::uint64_t>(std::clamp(owed_ns, kLeastPauseNs, kLongestPauseNs));
+  }
+  device_->state().reg("Move.paces").write(thread.number, item_ns == 0 ? 0 : kPaced);
+  device_->set_generator(thread.number, {.port = kGeneratorPort,
+                                         .interval = first,
+                                         .packet = control_packet(running.id, thread.number),
+                                         .pace = pace_of(running, thread, first)});
 }
 
 // Nobody rings for what the control plane has changed: where polls are rare, the thread would sleep on.
-void FlowSwitch::wake(const Running& running, const Thread& thread) {
-  set_timer(running, thread.number, running.bytes_per_second, true);
-}
+void FlowSwitch::wake(const Running& running, const Thread& thread) { set_timer(running, thread, true); }
 
+// What has moved by now costs what it did by the limit that was there.
 void FlowSwitch::limit_rate(FlowId flow, std::uint64_t bytes_per_second) {
   Running& running = find_running(flow, "limit_rate");
+  for (const Thread& thread : running.threads) {
+    settle(running, thread);
+  }
   running.bytes_per_second = bytes_per_second;
   for (const Thread& thread : running.threads) {
-    set_timer(running, thread.number, bytes_per_second);
+    wake(running, thread);
   }
+}
+
+// A thread that leaves moves nothing more: what it is to tell its consumer need not wait.
+double FlowSwitch::cost_of_item(const Running& running, const Thread& thread) {
+  return running.bytes_per_second == 0 || thread.leaves
+             ? 0
+             : running.stride * 1e9 / static_cast<double>(running.bytes_per_second);
+}
+
+// Its timer does it at each tick. Another timer goes on where this one stops.
+void FlowSwitch::settle(const Running& running, const Thread& thread) const {
+  const std::uint32_t head =
+      paid_head(get("phases", thread.number), get("heads", thread.number), get("items", thread.number));
+  const std::uint64_t before = std::exchange(thread.debt->at, device_->time());
+  settle(*thread.debt, head, static_cast<double>(device_->time() - before), cost_of_item(running, thread));
+}
+
+// Returns how many items have moved: less than 0 if a batch was given up.
+std::int32_t FlowSwitch::settle(Debt& debt, std::uint32_t head, double passed_ns, double item_ns) {
+  const std::int32_t moved = static_cast<std::int32_t>((head - debt.head) << 2U) >> 2U;
+  debt.head = head;
+  // A short time without items pays for later ones.
+  debt.items = item_ns == 0 ? 0 : std::max(debt.items - passed_ns / item_ns, -kMostCreditNs / item_ns) + moved;
+  return moved;
 }
 
 // No timer for a thread that is done. For an idle one a slow timer. For one whose rate is limited, a timer that fires
 // when its batch is paid for, from the batch's beginning on. If the batch is done by then, the timer begins the next
 // one; if not, that one begins when the batch is done.
-std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::uint16_t thread,
-                                                   std::uint64_t bytes_per_second) const {
+std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, const Thread& of,
+                                                   std::uint64_t first) const {
+  const std::uint16_t thread = of.number;
   const auto least = static_cast<std::uint64_t>(running.flow.poll_interval.count());
   const auto most =
       static_cast<std::uint64_t>(std::max(running.flow.idle_interval, running.flow.poll_interval).count());
-  const double item_ns = bytes_per_second == 0 ? 0 : running.stride * 1e9 / static_cast<double>(bytes_per_second);
+  const double item_ns = cost_of_item(running, of);
   p4::State& state = device_->state();
   p4::RegisterState& phases = state.reg("Move.phases");
   p4::RegisterState& heads = state.reg("Move.heads");
   p4::RegisterState& items = state.reg("Move.items");
-  // The head that the consumer's ring has, or will have after the batch that is on its way.
-  const auto paid_head = [thread, &heads](p4::U128 phase, p4::U128 batch) {
-    const bool is_on_its_way = phase == kData || phase == kPush;
-    return static_cast<std::uint32_t>(heads.read(thread) + (is_on_its_way ? batch : 0)) & kCount;
-  };
   const auto time_out = static_cast<std::uint64_t>(std::chrono::nanoseconds(running.flow.time_out).count());
   const std::uint64_t soon = std::max(time_out, kShortNs);
   // A pause after congestion, as far as it is to come: it ends without a word, and another one may follow the next
@@ -75,24 +110,22 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
     }
     return has_just_moved && slownesses.read(thread) != 0 ? soon : kNeverNs;
   };
-  const auto found = std::ranges::find(running.threads, thread, &Thread::number);
-  const auto is_one_put_aside = [&waits = state.reg("Move.waits"), own_producers = found->own_producers] {
+  const auto is_one_put_aside = [&waits = state.reg("Move.waits"), own_producers = of.own_producers] {
     return std::ranges::any_of(*own_producers, [&](std::uint16_t own) {
       return own != 0 && (static_cast<std::uint32_t>(waits.read(own - 1U)) & kWaits) != 0;
     });
   };
-  return [least, most, soon, item_ns, thread, paid_head, is_one_put_aside, until_rested, &phases, &items,
-          &paces = state.reg("Move.paces"), interval = least, last = least, owed_ns = 0.0, polls = std::uint32_t{0},
-          before = paid_head(phases.read(thread), items.read(thread))]() mutable -> std::uint64_t {
+  return [this, least, most, soon, item_ns, thread, is_one_put_aside, until_rested, debt = of.debt, &phases, &heads,
+          &items, &paces = state.reg("Move.paces"), interval = least, last = first,
+          polls = std::uint32_t{0}]() mutable -> std::uint64_t {
     const p4::U128 phase = phases.read(thread);
     if (phase == kDone || phase == kDead) {
       return 0;
     }
     const p4::U128 batch = items.read(thread);
-    const std::uint32_t head = paid_head(phase, batch);
-    // Less than 0 if a batch was given up.
-    const std::int32_t moved = static_cast<std::int32_t>((head - before) << 2U) >> 2U;
-    before = head;
+    debt->at = device_->time();
+    const std::int32_t moved =
+        settle(*debt, paid_head(phase, heads.read(thread), batch), static_cast<double>(last), item_ns);
     if (moved != 0) {
       polls = 0;
       interval = least;
@@ -101,9 +134,7 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
     } else {
       interval = std::min(2 * interval, most);
     }
-    // A short time without items pays for later ones.
-    owed_ns = std::max(owed_ns - static_cast<double>(last), -kMostCreditNs) + moved * item_ns;
-    if (owed_ns > 0) {
+    if (const double owed_ns = debt->items * item_ns; owed_ns > 0) {
       last = static_cast<std::uint64_t>(std::clamp(owed_ns, kLeastPauseNs, kLongestPauseNs));
       return last;
     }

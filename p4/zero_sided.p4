@@ -16,8 +16,10 @@
 // generator's packet becomes the same request, with the same PSN.
 //
 // A thread that finds all of its producers locked asks for the last one. Who gives that one back wakes it, and waits.
-// Where polls are rare, a thread that cannot go on, because its consumer is full or it has come to its end, calls another
-// one, which may. (A call passes all threads that cannot go on either: where polls come soon, they are cheaper.)
+// Where polls are rare, a thread that cannot go on, because its consumer is full, it pauses, or it has come to its end,
+// calls another one, which may. (A call passes all threads that cannot go on either: where polls come soon, they are
+// cheaper.) So does one that has let a producer go, because its consumer is silent or has died. If its packet is needed
+// for a request then, or cannot be turned into one, the next tick is the call.
 //
 // The packets of a batch have PSNs in a row on both sides, so a packet's place follows from its PSN, in whatever order
 // packets come. The data goes as WRITE Only, each packet with its address: no message at the consumer is ever half done.
@@ -91,6 +93,7 @@ const bit<32> RUNG = 16;   // a unit has rung since the thread began to look aro
 const bit<32> SLOWED = 32; // a consumer has told of congestion in this batch
 const bit<32> PROBES = 64; // one packet of the batch was asked for, to see whether a consumer lives
 const bit<32> MISSED = 128; // of a thread that is alone: `misses` is 1
+const bit<32> STRANDED = 128; // of one that shares: a producer that it had is free, and nobody was called
 
 // An element of `slownesses`, in quarters: what moves is as fast as a link, and 2^level - 1 times as long a pause
 // follows. A batch with congestion adds 4, one without takes 1.
@@ -133,6 +136,8 @@ struct metadata_t {
     bit<2> rings;   // 1: a bell that goes from thread to thread, until one has time; 2: a tick; 3: CALL
     @field_list(1)
     bit<16> first;  // of these threads
+    @field_list(1)
+    bit<32> flow;   // of the thread to which it comes back: that number may be another flow's by then
     @field_list(2)
     bit<24> ringer; // the queue pair that gets the acknowledgement of a bell
     bool is_rewritten;
@@ -208,6 +213,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<32>>(SHARED) asked;          // then: when
     register<bit<32>>(SHARED) pendings;       // then: for what
 
+    // Of the control plane, which comes and goes: the number of the latest flow.
+    register<bit<32>>(1) latest_flow;
+
 #include "include/flow_tables.p4"
 #include "include/flow_state.p4"
 
@@ -226,6 +234,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     action time_is_out() {
         if (phase == TAIL && lock == t + 1) {
             lock = 0;  // other consumers need not wait for this one
+            strands = true;
         }
         // In DATA it is the producer that is silent, unless data came and was not acknowledged.
         bool is_unheard = phase == DATA && mark & CAME != 0;
@@ -281,6 +290,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             goes_round = true;
         } else if (leaves == 1 || missed >= producers_of_thread) {
             phase = IDLE;
+            mark = mark & ~STRANDED;  // it has come by
             began = now;  // nothing holds the next one back, however long this thread is idle
             if (leaves == 1 || is_over) {
                 phase = PUSH;
@@ -381,6 +391,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         // Nobody has seen these items: others may have them. The NIC has answered the READ, so its PSNs are used.
         p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
         lock = 0;
+        strands = true;
         moves_on = true;
         vain = smaller(vain + 1, most_retries);
         start = have;
@@ -522,6 +533,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
             if (is_lost) {
                 phase = DRAIN;
+                mark = mark & ~STRANDED;  // of this producer all is to come first
             }
             if (alive == 0 && !(has_left && is_open == 1)) {
                 phase = TELL;
@@ -602,7 +614,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         is_consumer_there = consumers.apply().hit;
         is_member_there = is_of_producer || members.apply().hit;
         is_producer_there = producers.apply().hit;
-        if (!is_thread_there || !is_consumer_there || !is_member_there || !is_producer_there) {
+        // What goes round, and a tick that has waited, may be of a flow that was stopped meanwhile.
+        bool is_of_another = is_back && m.flow != m.generation
+                             || is_tick && !is_back && h.bth.psn != m.generation[23:0];
+        if (!is_thread_there || !is_consumer_there || !is_member_there || !is_producer_there || is_of_another) {
             drop();
             exit;
         }
@@ -620,8 +635,11 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 is_call = m.rings == CALL;
             }
         } else if (is_tick) {
-            if (is_back && (phase == DONE || phase == DEAD || phase == IDLE && !is_rested)) {
-                calls = true;  // it was given a producer, and cannot take it
+            if (is_back && phase >= SEEK) {
+                mark = mark | RUNG;  // it was given a producer, and may be past it in its round
+            }
+            if (is_back && (phase == DONE || phase == DEAD || phase > SEEK || phase == IDLE && !is_rested)) {
+                calls = true;  // it was given a producer, and cannot take it, or not yet
             } else if (phase == IDLE) {
                 if (is_rested) {
                     look_around();
@@ -629,9 +647,12 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 }
             } else if (phase == SEEK) {
                 goes_round = true;
-            } else if (phase == DRAIN && passed_since(sent_at, now) >= time_out) {
+            } else if (phase == DRAIN && (is_stranded || passed_since(sent_at, now) >= time_out)) {
                 drained = true;
-            } else if (phase > SEEK && passed_since(sent_at, now) >= time_out && !is_back) {
+            } else if (phase > SEEK && is_stranded) {
+                mark = mark & ~STRANDED;  // what was asked for is repeated at the next tick
+                calls = true;
+            } else if (phase > SEEK && passed_since(sent_at, now) >= time_out) {
                 time_is_out();
             }
         } else if (is_control) {
@@ -692,12 +713,20 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             give_up_producer();
         }
         give_up_consumer();
+        if (drained) {
+            strands = is_long && lock == t + 1;
+        }
         if (drained && lock == t + 1) {
             lock = 0;
         }
-        if (drained && phase == DRAIN) {
+        strands = strands && next_thread != thread && are_polls_rare == 1;
+        if (drained && phase == DRAIN && !strands) {
             phase = DEAD;
-            calls = !is_data;  // a packet of items is too long to be turned into a request
+            mark = mark & ~STRANDED;
+            calls = !is_long;
+        }
+        if (strands) {
+            mark = mark | STRANDED;
         }
 
         if (moves_on) {

@@ -104,6 +104,7 @@
                 bit<32> took = smaller(passed_since(began, now), LONGEST_BATCH);
                 began = now + (took << (bit<8>)(slowness >> 2)) - took;
                 if (pace == PACED || began != now) {
+                    calls = began != now;  // others may go on while this one pauses
                     phase = IDLE;
                 }
                 pace = smaller(pace, PACED);
@@ -150,6 +151,7 @@
                     }
                     phase = IDLE;
                     began = now;
+                    mark = mark & ~STRANDED;  // if there is room, the next tick comes soon, as one that waits for an answer
                     if (mark & RUNG != 0) {
                         mark = mark & ~RUNG;
                         look_around();

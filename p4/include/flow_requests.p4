@@ -143,5 +143,6 @@
             }
         }
         m.time = now;
+        m.flow = m.generation;
         resubmit_preserving_field_list(1);
     }

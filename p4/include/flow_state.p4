@@ -52,6 +52,7 @@
     bit<32> owing_name = 0;
     bit<32> owing_tail = 0;
     bool is_owing = false;
+    bool is_stranded = false;
     bit<32> pending_packets = 0;
     bool is_pending_tail = false;
     bit<32> have = 0;
@@ -66,6 +67,7 @@
     bool is_counter = false;
     bool is_congested = false;
     bool is_data = false;
+    bool is_long = false;  // items: too long to be turned into a request
     // To do.
     bool goes_round = false;        // the packet comes back, and is turned into the next request
     bool requests = false;          // it is the request
@@ -75,6 +77,7 @@
     bool producer_fails = false;
     bool consumer_fails = false;
     bool drained = false;           // of DRAIN
+    bool strands = false;           // a producer, which is free: somebody is to be called, and not by this packet
     bool rings_further = false;     // the bell goes to the next thread
     bool is_call = false;           // it is a CALL
     bool calls = false;             // others: this thread cannot go on
@@ -146,7 +149,7 @@
         bit<8> owes_read;
         owed.read(owes_read, producer);
         owes = (bit<32>)owes_read;
-        // Of a thread that is alone, as long as nothing else was read.
+        // Of a thread that is alone: of another one it is read below.
         if (mark & MISSED != 0) {
             missed = 1;
             if (out_of_use != 0) {
@@ -158,6 +161,7 @@
         }
         lock = t + 1;
         own_producer = (bit<32>)(shared_producer - 1);
+        is_stranded = is_shared && mark & STRANDED != 0;
         if (is_shared) {
             bit<16> missed_read;
             misses.read(missed_read, own);
@@ -221,10 +225,10 @@
         is_counter = h.bth.opcode == RC_READ_RESPONSE_ONLY && h.counter.isValid();
         is_congested = h.bth.opcode == CNP;
         is_data = h.bth.opcode >= RC_READ_RESPONSE_FIRST && h.bth.opcode <= RC_READ_RESPONSE_ONLY;
+        is_long = is_data && !h.counter.isValid();
     }
 
     action write_state() {
-        mark = mark & ~MISSED;
         if (is_shared) {
             positions.write(own, (bit<16>)position);
             misses.write(own, (bit<16>)missed);
@@ -240,8 +244,11 @@
             waits.write(own_producer, (bit<24>)(patience << (bit<8>)PATIENCE_AT | waited));
             asked.write(own_producer, asked_at);
             pendings.write(own_producer, pending);
-        } else if (missed != 0) {
-            mark = mark | MISSED;
+        } else {
+            mark = mark & ~MISSED;
+            if (missed != 0) {
+                mark = mark | MISSED;
+            }
         }
         phases.write(t, (bit<8>)phase);
         retries.write(t, (bit<16>)tried);

@@ -81,7 +81,7 @@
     bit<16> next_thread = 0;
     // `open`: 1: it does not end when all its producers have. `leaving`: 1: its consumer gets no more. `next`: of the
     // threads that have the same producers, in a circle. `own`, `flow`: see shared_thread and shared_flow.
-    // `age`: the generation. `producers`: how many there are in its list. `limit`: items of a batch. `each`: bytes from an item to the next.
+    // `age`: the flow's number. `producers`: how many there are in its list. `limit`: items of a batch. `each`: bytes from an item to the next.
     // `shift`: the path MTU is 2^shift. `wait`: microseconds until a request is repeated. `often`: how often it is; 0: for
     // ever. `bits`: of all consumers; `consumer`: the register of the first one; `group`: if there are several, the
     // multicast group of them.

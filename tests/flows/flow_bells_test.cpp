@@ -238,6 +238,14 @@ TEST(FlowBells, AProducerThatComesBackIsReadAtOnce) {
   network.rejoin_producer(0);
   expect_soon(network, pops(network, 0, 1));
 }
+TEST(FlowBells, AProducerThatJoinsIsReadAtOnce) {
+  FlowNetworkOptions options = open_and_ringing(FlowKind::shuffle);
+  options.rings = false;
+  FlowNetwork network(zero_sided_program(), options);
+  const std::size_t joined = network.join_producer(0);
+  ASSERT_TRUE(network.push(joined));
+  expect_soon(network, pops(network, 0, 1));
+}
 TEST(FlowBells, ASecondSwitchGoesOnAtOnce) {
   FlowNetwork network(zero_sided_program(), ringing(FlowKind::shuffle, 1, 1));
   bool is_cut = true;
@@ -317,6 +325,34 @@ TEST(FlowBells, AThreadThatHasGivenItsProducerIsCalledWhenTheOtherOneHasLeft) {
   network.control().leave_consumer(network.flow(), 1);
   expect_soon(network, step);
 }
+// Thread 1 waits for its consumer's tail, or for the last data of one that has died, when it is given the producer.
+// Failed: it did not hear of it, and both slept.
+TEST(FlowBells, AThreadThatIsBusyWhenItIsGivenAProducerHearsOfItAndCallsAnotherOne) {
+  constexpr std::uint64_t kTailPhase = 9;
+  constexpr std::uint64_t kDrainPhase = 12;
+  constexpr std::uint64_t kRung = 16;
+  for (const std::uint64_t phase : {kTailPhase, kDrainPhase}) {
+    FlowNetwork network(zero_sided_program(), shared_and_ringing());
+    const auto reg = [&](const char* name) -> p4::RegisterState& {
+      return network.device().state().reg(std::string("Move.") + name);
+    };
+    const auto step = pushes_and_pops(network, 0, kShared);
+    ASSERT_NO_FATAL_FAILURE(let_thread_1_ask(network, step));
+    reg("phases").write(1, phase);
+    reg("sent").write(1, network.now() / 1000);
+    expect_soon(network, step);
+    EXPECT_EQ(reg("phases").read(1), phase);
+    EXPECT_NE(static_cast<std::uint64_t>(reg("marks").read(1)) & kRung, 0U);
+  }
+}
+// Failed: nobody moved anything before the pause ended, or a poll came.
+TEST(FlowBells, AThreadThatPausesAfterCongestionCallsAnotherOne) {
+  constexpr std::uint64_t kSlowest = 28;
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  network.device().state().reg("Move.slownesses").write(0, kSlowest);
+  expect_soon(network, pushes_and_pops(network, 1, kShared - 4));
+  EXPECT_LE(network.state().delivered[0], 4U);
+}
 // Consumer 0 pops and rings while the answer is on its way that it is full, and thread 1 asks for the producer. Failed:
 // thread 0 had heard the bell, gave the producer away, and slept.
 TEST(FlowBells, ABellThatOvertakesTheTailOfAFullRingIsNotForgotten) {
@@ -352,6 +388,64 @@ TEST(FlowBells, ABellThatOvertakesTheTailOfAFullRingIsNotForgotten) {
   reg("marks").write(0, reg("marks").read(0) | kRung);
   reg("locks").write(0, 2U << 16 | 1U);
   run_until([&] { return network.head_of(0) == 8; });
+}
+
+// ---- A thread lets its producer go. Thread 1 has asked for it at its own poll, and its next one is far away; the
+// timer of thread 0, which had asked for something by then, fires each time-out.
+
+constexpr std::uint64_t kTail = 9;  // phases
+constexpr std::uint64_t kDrain = 12;
+constexpr softnic::nic::Time kBeforePoll = kPoll - 60'000;
+std::uint64_t read_first(FlowNetwork& network, const char* name) {
+  return static_cast<std::uint64_t>(network.device().state().reg(std::string("Move.") + name).read(0));
+}
+void expect_after_poll(FlowNetwork& network, const std::function<bool()>& done) {
+  network.run([&] { return done() || network.now() > kPoll + kPoll / 2; });
+  EXPECT_LT(network.now(), kPoll + kPoll / 10);
+}
+
+// Failed, all three: thread 1 slept until its next poll.
+TEST(FlowBells, AProducerIsTakenUpWhenAConsumerDoesNotSayWhetherItHasRoom) {
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  network.pass_time(kBeforePoll);
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
+    return from == network.host_of_consumer(0) && read_first(network, "phases") == kTail ? 0 : -1;
+  };
+  expect_after_poll(network, pushes_and_pops(network, 1, kShared - 4));
+}
+TEST(FlowBells, AProducerIsTakenUpWhenAConsumerDoesNotAcknowledgeItsData) {
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  network.pass_time(kBeforePoll);
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
+    return from == network.host_of_consumer(0) ? 0 : -1;
+  };
+  expect_after_poll(network, pushes_and_pops(network, 1, kShared));
+}
+// The last packet of its items is what the thread of the dead one has waited for.
+TEST(FlowBells, AProducerIsTakenUpWhenTheLastDataForADeadConsumerHasCome) {
+  constexpr std::size_t kOpcodeAt = 14 + 20 + 8;  // Ethernet, IPv4, UDP
+  constexpr std::byte kReadResponseLast{0x0f};
+  FlowNetwork network(zero_sided_program(), shared_and_ringing());
+  softnic::nic::Host& refuser = network.host(network.host_of_consumer(0));
+  refuser.nic.deregister_memory(refuser.key);
+  network.pass_time(kBeforePoll);
+  std::vector<std::byte> held;
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte> frame) {
+    if (from != 0 || !held.empty() || frame[kOpcodeAt] != kReadResponseLast) {
+      return -1;
+    }
+    held.assign(frame.begin(), frame.end());
+    return 0;
+  };
+  const auto step = pushes_and_pops(network, 1, kShared);
+  network.run([&] {
+    static_cast<void>(step());
+    return read_first(network, "locks") == (2U << 16 | 1U) || network.now() > 2 * kPoll;
+  });
+  ASSERT_EQ(read_first(network, "phases"), kDrain);
+  ASSERT_FALSE(held.empty());
+  static_cast<void>(network.exchange(0, held));
+  expect_after_poll(network, step);
 }
 
 // The rate that was set is kept.

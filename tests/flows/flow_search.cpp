@@ -70,7 +70,7 @@ class FlowSearch {
     for (const Unit unit : consumers_) {
       flow.consumers.push_back(ring_of(unit));
     }
-    static_cast<void>(control_.start(flow));
+    flow_ = control_.start(flow);
     for (std::uint32_t i = 0; i < kMostThreads; ++i) {
       device_.remove_generator(i);  // tick() does it
       device_.state().reg("Move.paces").write(i, options.is_paced ? 1 : 0);
@@ -631,8 +631,10 @@ class FlowSearch {
   // A packet of the generator, for this thread. The program itself decides.
   void tick(World& world, std::size_t thread) {
     load(world);
-    const std::span<const std::byte> bytes =
-        built(packet_to_switch(kSwitch.mac, kSwitch.ip, Opcode::read_request, static_cast<std::uint32_t>(thread)));
+    roce::Packet packet =
+        packet_to_switch(kSwitch.mac, kSwitch.ip, Opcode::read_request, static_cast<std::uint32_t>(thread));
+    packet.bth.psn = roce::Psn(static_cast<std::uint32_t>(flow_));
+    const std::span<const std::byte> bytes = built(packet);
     device_.set_generator(0, {.port = kGeneratorPort, .interval = 1, .packet = {bytes.begin(), bytes.end()}});
     device_.set_time(*device_.next_generated());
     device_.remove_generator(0);
@@ -831,6 +833,7 @@ class FlowSearch {
   std::size_t threads_;
   p4::Switch device_;
   FlowSwitch control_;
+  FlowSwitch::FlowId flow_ = 0;
   std::vector<SwitchEnd> ends_of_switch_;
   std::vector<std::pair<p4::RegisterState*, std::uint64_t>> registers_;  // and the index
   std::array<std::byte, 512> buffer_{};

@@ -168,6 +168,20 @@ TEST(FlowSwitch, ADeviceHasOneControlPlaneAtATime) {
   EXPECT_EQ(device.state().table("Finish.consumers_of_copies").size(), 0U);
 }
 
+// Failed: the second one began with 1 again, and what was on its way in the switch could be of either.
+TEST(FlowSwitch, FlowsOfADeviceHaveDifferentNumbers) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  std::set<FlowSwitch::FlowId> numbers;
+  for (int i = 0; i < 3; ++i) {
+    FlowSwitch control(device, kOwn);
+    numbers.insert(control.start(plain(control)));
+    numbers.insert(control.start(plain(control)));
+    EXPECT_EQ(message_of([&] { control.start({}); }),
+              "a flow of 0 producers and 0 consumers: it has one of each at least");
+  }
+  EXPECT_EQ(numbers.size(), 6U);
+}
+
 // Failed: such flows began, and units were given up for it, or memory was overwritten.
 TEST(FlowSwitch, FlowsThatCannotWorkAreRefused) {
   p4::Switch device(zero_sided_program(), {.ports = 2, .packet_bytes = 2121, .icrc = true});

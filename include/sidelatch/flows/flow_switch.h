@@ -125,6 +125,7 @@ struct FlowState {
 
 class FlowSwitch {
  public:
+  /// A device's flows have different ones, also those of FlowSwitches that it had before.
   using FlowId = std::uint64_t;
 
   /// Throws p4::ControlError if the device runs another program, and std::invalid_argument if it does not mend ICRCs
@@ -161,8 +162,9 @@ class FlowSwitch {
                    const FlowState& before = {});
   /// From now on the switch moves at most so many bytes of items a second to each consumer, on average over some
   /// batches; 0: no limit, as in the beginning. If replicated: so many of each copy. It may be called at any time, and
-  /// units notice nothing else. A batch moves at the speed of the network, and the next one begins when it is done and
-  /// paid for. So a low rate wants a low Flow::batch_bytes. Throws std::invalid_argument if there is no such flow.
+  /// units notice nothing else: what waits is seen at once, and what has moved by then is paid for at the new rate,
+  /// once. A batch moves at the speed of the network, and the next one begins when it is done and paid for. So a low
+  /// rate wants a low Flow::batch_bytes. Throws std::invalid_argument if there is no such flow.
   void limit_rate(FlowId flow, std::uint64_t bytes_per_second);
   /// Adds a producer to an open flow that runs: a ring, or in a shuffle one for each consumer, in their order. Returns
   /// the number of the first one in Flow::producers and FlowState::taken. It leaves by Producer::end(). If a consumer
@@ -191,6 +193,12 @@ class FlowSwitch {
 
  private:
   static constexpr std::size_t kNobody = ~std::size_t{0};
+  // What a thread whose rate is limited has moved, and not paid for by waiting.
+  struct Debt {
+    double items = 0;        // less than 0: a credit
+    std::uint32_t head = 0;  // of its consumer: what it counts up to there
+    std::uint64_t at = 0;    // the device's time, up to which it has waited
+  };
   struct Thread {
     std::uint16_t number = 0;
     std::uint16_t own = 0;              // its own number + 1 among the threads of flows that are not 1:1; else 0
@@ -200,6 +208,7 @@ class FlowSwitch {
     std::vector<std::size_t> producers{};  // of each member, in Running::producers; kNobody: it has left
     // Of each member its own number; its timer reads them, too.
     std::shared_ptr<std::vector<std::uint16_t>> own_producers = std::make_shared<std::vector<std::uint16_t>>();
+    std::shared_ptr<Debt> debt = std::make_shared<Debt>();  // its timer's, too: it outlives each limit and each timer
     bool leaves = false;
   };
   struct Member {
@@ -251,11 +260,16 @@ class FlowSwitch {
   [[nodiscard]] std::uint32_t microseconds() const;
   void remove(Running& running) noexcept;
   void remove(Member& member) noexcept;
-  // `is_awaited`: the first tick comes at once.
-  void set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second, bool is_awaited = false);
+  // `is_awaited`: the first tick comes at once, or when what has moved is paid for.
+  void set_timer(const Running& running, const Thread& thread, bool is_awaited = false);
   void wake(const Running& running, const Thread& thread);
-  [[nodiscard]] std::function<std::uint64_t()> pace_of(const Running& running, std::uint16_t thread,
-                                                       std::uint64_t bytes_per_second) const;
+  // `first`: until the first tick, in nanoseconds.
+  [[nodiscard]] std::function<std::uint64_t()> pace_of(const Running& running, const Thread& thread,
+                                                       std::uint64_t first) const;
+  // What an item costs, in nanoseconds; 0: no limit.
+  [[nodiscard]] static double cost_of_item(const Running& running, const Thread& thread);
+  void settle(const Running& running, const Thread& thread) const;
+  static std::int32_t settle(Debt& debt, std::uint32_t head, double passed_ns, double item_ns);
   [[nodiscard]] const Running& find(FlowId flow, const char* what) const;
   [[nodiscard]] Running& find_running(FlowId flow, const char* what);
   [[nodiscard]] Running& find_open(FlowId flow, const char* what);
@@ -266,7 +280,7 @@ class FlowSwitch {
   void set(const char* name, std::uint64_t index, std::uint64_t value) const;
   [[nodiscard]] std::uint32_t get_own(const char* name, std::uint16_t own) const;
   void set_own(const char* name, std::uint16_t own, std::uint64_t value) const;
-  [[nodiscard]] std::vector<std::byte> control_packet(std::uint16_t thread) const;
+  [[nodiscard]] std::vector<std::byte> control_packet(FlowId flow, std::uint16_t thread) const;
 
   p4::Switch* device_;
   SwitchAddress own_;

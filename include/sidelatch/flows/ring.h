@@ -1,5 +1,7 @@
 // Rings: how a unit meets a zero-sided flow. A unit pushes items into a ring in its own registered memory, or pops them
-// from one; the switch moves them (p4/zero_sided.p4). To the unit all is local memory: no RDMA, no system call.
+// from one; the switch moves them (p4/zero_sided.p4). To the unit all is local memory: no RDMA. It makes no system call
+// either, but where it waits: push() and pop() yield the CPU after a while, and push_for() and pop_for() read the
+// clock.
 //
 //   const RingShape shape{.slots = 1024, .item_bytes = 100};
 //   Producer producer(region.bytes(), shape);          // of a cleared ring
@@ -11,11 +13,21 @@
 //   while (consumer.pop(item)) { use(item); }          // false: the flow has ended, and all has been popped
 //
 // In memory: `head`, 4 bytes: items pushed so far; behind it at a consumer 16 bytes of the switch (RingState); `tail`,
-// 4 bytes, in another cache line: items popped so far; then the slots. Counters run freely modulo 2^30, and the number
-// of slots is a power of two. Bit 31 of a counter means that the flow has ended here, bit 30 that it is broken.
+// 4 bytes, in another cache line: items popped so far, at a producer items delivered; then the slots. Counters run
+// freely modulo 2^30, and the number of slots is a power of two. Bit 31 of a counter means that the flow has ended
+// here, bit 30 that it is broken.
 //
 // At a producer the unit writes `head` and the switch `tail`; at a consumer it is the other way round. So a Producer
-// and a Consumer on the same memory are a queue between two threads.
+// and a Consumer on the same memory, which is in no flow, are a queue between two threads; is_drained() never comes
+// true there, because a Consumer does not write that it has seen the end.
+//
+// Guarantees, where memory does as docs/flows.md says:
+// - what was committed is delivered whole, once, and in order, unless the flow breaks. What was delivered is in a
+//   consumer's ring, and nobody may have popped it;
+// - a slot is not read by the switch before it was committed, nor written by it before it was released;
+// - a counter is looked at when what is known of it is used up, and by room(), is_drained() and shall_ring(). So a flow
+//   that breaks is seen by room() and is_drained() at once, by what pushes when it needs room, and by a Consumer when
+//   it has popped all that it knows of.
 //
 // Fences: items are written before the head that covers them (release), and read after it (acquire); a slot is given
 // back (release) after it has been read. On x86 C++'s release and acquire are enough, because a NIC takes part in cache
@@ -26,7 +38,7 @@
 //   whatever the GPU does. Keep the ring in the host's memory.
 // This code was run on x86 only.
 //
-// Thread-safety: one thread at a time uses a Producer or a Consumer.
+// Thread-safety: one thread at a time uses a Producer or a Consumer, and a ring has one of a kind.
 #pragma once
 
 #include <sidelatch/fabric/reactor.h>
@@ -90,8 +102,8 @@ struct RingState {
   friend bool operator==(const RingState&, const RingState&) = default;
 };
 
-/// Both counters become 0. Call it before the flow is set up. Throws std::invalid_argument for a wrong shape, and for
-/// memory that is too short or not aligned to 64 bytes.
+/// Both counters become 0, and so does what a switch has left between them. Items remain. Call it before the flow is
+/// set up. Throws std::invalid_argument for a wrong shape, and for memory that is too short or not aligned to 64 bytes.
 void clear_ring(std::span<std::byte> memory, const RingShape& shape);
 
 /// The counters and the slots, for either side.
@@ -119,13 +131,16 @@ class Producer : public Ring {
   /// Goes on from the head that is in the memory. Throws as clear_ring().
   Producer(std::span<std::byte> memory, const RingShape& shape);
 
-  /// How many items could be pushed now. This and all below throw FlowBroken if the flow is broken.
+  /// How many items could be pushed now: it looks. Throws FlowBroken if the flow is broken, or if the counters are more
+  /// slots apart than there are: something else has written there.
   [[nodiscard]] std::uint32_t room();
   /// Copies an item of item_bytes. False: the ring is full. Throws std::invalid_argument for another size, and
-  /// std::logic_error after end(); so do all that push.
+  /// std::logic_error after end(); so do all that push. They throw as room() when they look, which is when they know of
+  /// no room: before that they push into a broken flow, too.
   bool try_push(std::span<const std::byte> item);
-  /// Pushes as many of these items, which lie one after the other, as there is room for. Returns how many.
-  /// If the flow turns out to be broken after some were pushed, the next call throws.
+  /// Pushes as many of these items, which lie one after the other, as there is room for. Returns how many. Throws
+  /// std::invalid_argument for what is no multiple of item_bytes. If the flow turns out to be broken after some were
+  /// pushed, the next call throws.
   std::size_t try_push_batch(std::span<const std::byte> items);
   /// Waits for room. It spins; after some microseconds without room it yields the CPU between attempts.
   void push(std::span<const std::byte> item);
@@ -136,24 +151,26 @@ class Producer : public Ring {
   fabric::Task<void> push(fabric::Reactor& reactor, std::span<const std::byte> item,
                           fabric::Duration interval = fabric::from_ns(1000));
 
-  /// The same, but for so long at most: false if there was no room. A unit that the switch has given up wrongly sees
-  /// nothing else of it.
+  /// The same, but not much longer than this: false if there was no room. It tries some times at least, also for 0. A
+  /// unit that the switch has given up wrongly sees nothing else of it.
   bool push_for(std::span<const std::byte> item, std::chrono::nanoseconds at_most);
 
-  /// The free slots that lie one after the other from the next one on, `stride` bytes each, to be filled in place.
+  /// The free slots that lie one after the other from the next one on, `stride` bytes each, to be filled in place:
+  /// those that are known to be free, to the end of the ring at most. Empty if the ring is full. Throws as try_push().
   [[nodiscard]] std::span<std::byte> reserve();
-  /// Publishes the first `count` of them. Throws std::logic_error for more than are free, and after end().
+  /// Publishes the first `count` of them. Throws std::logic_error for more than are known to be free, and after end().
   void commit(std::uint32_t count);
 
   /// Whether the switch may be asleep, because all that was pushed before the last commit(), push or batch has been
   /// delivered, or because all has been and it does not know of end(): the moment to ring, if the unit can (an empty
   /// SEND or WRITE on the ring's queue pair). Else the switch looks by itself. Without bells do not call it: it costs a
-  /// fence and a look at the tail.
+  /// fence and a look at the tail. It may be true when nobody sleeps.
   [[nodiscard]] bool shall_ring() noexcept;
 
-  /// No more items come. A second call does nothing.
+  /// No more items come. A second call changes nothing.
   void end();
-  /// All items are with a consumer, and the end has been seen by the switch: the memory is the unit's again.
+  /// All items were delivered, and the switch has seen the end: the memory is the unit's again. Whoever dies afterwards
+  /// with items in its ring, this remains true. Throws as room().
   [[nodiscard]] bool is_drained();
   /// Items pushed, modulo 2^30.
   [[nodiscard]] std::uint32_t pushed() const noexcept { return head_; }
@@ -176,31 +193,34 @@ class Consumer : public Ring {
   /// Goes on from the tail that is in the memory. Throws as clear_ring().
   Consumer(std::span<std::byte> memory, const RingShape& shape);
 
-  /// How many items could be popped now. Throws FlowBroken if there are none and the flow is broken; so do all below.
+  /// How many items are known to be there: it looks for more only if there are none. So it is 0 only if the ring was
+  /// empty. Throws FlowBroken if there are none and the flow is broken, or if the counters are more slots apart than
+  /// there are; so do has_ended(), peek() and all that pop.
   [[nodiscard]] std::uint32_t available();
   /// Copies the oldest item to `item`, of item_bytes. Throws std::invalid_argument for another size.
   Popped try_pop(std::span<std::byte> item);
-  /// Pops as many items as there are and fit. Returns how many. If the flow turns out to be broken behind them, the
-  /// next call throws.
+  /// Pops as many items as there are and fit. Returns how many. Throws std::invalid_argument for room that is no
+  /// multiple of item_bytes. If the flow turns out to be broken behind them, the next call throws.
   std::size_t try_pop_batch(std::span<std::byte> items);
   /// Waits for an item, as Producer::push(). False: the flow has ended.
   bool pop(std::span<std::byte> item);
   fabric::Task<bool> pop(fabric::Reactor& reactor, std::span<std::byte> item,
                          fabric::Duration interval = fabric::from_ns(1000));
 
-  /// The same, but for so long at most: Popped::empty if nothing came.
+  /// The same, but not much longer than this: Popped::empty if nothing came. It tries some times at least, also for 0.
   Popped pop_for(std::span<std::byte> item, std::chrono::nanoseconds at_most);
 
   /// Whether the switch may be asleep, because the ring was full before the last release(), pop or batch: as
   /// Producer::shall_ring().
   [[nodiscard]] bool shall_ring() noexcept;
 
-  /// The items that lie one after the other from the oldest one on, `stride` bytes each, to be used in place.
+  /// The items that lie one after the other from the oldest one on, `stride` bytes each, to be used in place: those
+  /// that are known to be there, to the end of the ring at most. Empty only if the ring was.
   [[nodiscard]] std::span<const std::byte> peek();
-  /// Gives the first `count` of them back. Throws std::logic_error for more than there are.
+  /// Gives the first `count` of them back. Throws std::logic_error for more than are known to be there.
   void release(std::uint32_t count);
 
-  /// Nothing is left, and nothing more comes.
+  /// Nothing is left, and nothing more comes. Of a flow that broke it is never true: it throws.
   [[nodiscard]] bool has_ended();
   /// Items popped, modulo 2^30.
   [[nodiscard]] std::uint32_t popped() const noexcept { return tail_; }
