@@ -59,8 +59,9 @@ struct Scene {
       latches = node.connect(at_switch);
       store.world.pass_through(*store.queue_pairs.back(), memory_way);
       store.world.pass_through(*latches, latches_way);
-      options.latches = {
+      session_latches = {
           .queue_pair = latches.get(), .words = words.remote(), .first = store.memory.remote().address, .granule = 128};
+      options.latches = session_latches;
       return options;
     });
   }
