@@ -176,6 +176,27 @@ class TupleService final : public SwitchService {
     }
     end_connection(number);
   }
+  // The client's end is gone. It expects no answer, and would take one for that to its next question.
+  void forget_connection(const exchange::Disconnect& wanted) {
+    const auto stays = [&](const std::exception& why) {
+      shared_->report(fmt::format("a client's connection stays fenced: {}", why.what()));
+    };
+    try {
+      if (connections_.contains(wanted.connection)) {  // else it was refused, and has no end anywhere
+        revoke(wanted.connection);
+      }
+    } catch (const Refusal& refusal) {
+      stays(refusal);
+      return;
+    } catch (const SocketError&) {
+      throw;
+    } catch (const std::exception& error) {
+      stays(error);
+      return;
+    }
+    connections_.erase(wanted.connection);
+    server_->tell(wanted);
+  }
   // The same for all connections of an owner, whichever client made them. If the server refuses, they stay fenced.
   exchange::Message revoke_owner(std::uint16_t owner) {
     const std::vector<SwitchControl::ConnectionId> fenced = shared_->fence_owner(owner);
@@ -208,16 +229,7 @@ class TupleService final : public SwitchService {
         revoke(disconnect->connection);
         return exchange::Revoked{};
       }
-      try {
-        revoke(disconnect->connection);
-      } catch (const SocketError&) {
-        throw;
-      } catch (const std::exception& error) {  // the client expects no answer
-        shared_->report(fmt::format("a client's connection stays fenced: {}", error.what()));
-        return std::nullopt;
-      }
-      connections_.erase(disconnect->connection);
-      server_->tell(*disconnect);
+      forget_connection(*disconnect);
       return std::nullopt;
     }
     if (std::holds_alternative<exchange::Allocate>(message)) {
@@ -283,7 +295,8 @@ class TupleService final : public SwitchService {
                       .client_psn = wanted.address.packet_number};
     require_24_bits(wanted.address);
     static_cast<void>(mtu_bytes(wanted.address.mtu));
-    auto& record = connections_[wanted.connection];
+    const auto [place, is_new] = connections_.try_emplace(wanted.connection);
+    auto& record = place->second;
     if (record) {
       shared_->fence(*record);
       static_cast<void>(ask<exchange::Placed>(exchange::Place{}));
@@ -293,6 +306,8 @@ class TupleService final : public SwitchService {
     if (accepted == nullptr) {
       if (record) {
         end_connection(wanted.connection);  // the server may have kept the old queue pair
+      } else if (is_new) {
+        connections_.erase(place);  // the server has none, and may refuse to end it
       }
       return answer;
     }
@@ -410,10 +425,11 @@ class WordService final : public SwitchService {
         return this->connect(*connect);
       }
       if (const auto* const disconnect = std::get_if<exchange::Disconnect>(&message)) {
-        disconnect_at_switch(disconnect->connection);
         if (disconnect->confirm == 0) {
+          forget_connection(disconnect->connection);
           return std::nullopt;
         }
+        disconnect_at_switch(disconnect->connection);
         revoked_.insert(disconnect->connection);
         return exchange::Revoked{};
       }
@@ -454,6 +470,15 @@ class WordService final : public SwitchService {
                                                          .lid = 0,
                                                          .mtu = wanted.address.mtu,
                                                          .responder = kInFlight}};
+  }
+
+  // The client expects no answer.
+  void forget_connection(std::uint32_t number) {
+    try {
+      disconnect_at_switch(number);
+    } catch (const std::exception& error) {
+      shared_->report(fmt::format("a client's connection stays at the switch: {}", error.what()));
+    }
   }
 
   void disconnect_at_switch(std::uint32_t number) {

@@ -100,6 +100,9 @@ class LoggedSwitch final : public SwitchControl {
     return {};
   }
   void release(ConnectionId connection) override {
+    if (connection == 44) {
+      throw std::runtime_error("the switch does not forget connection 44");
+    }
     {
       const std::scoped_lock lock(mutex_);
       std::erase_if(holders_, [&](const auto& one) { return one.second == connection; });
@@ -233,6 +236,9 @@ class PlayedServer {
       return welcome;
     }
     if (const auto* const connect = std::get_if<exchange::Connect>(&message)) {
+      if (connect->address.queue_pair == 555) {
+        return exchange::Refused{"it has 1 connections already"};
+      }
       log_->add("server: connect");
       return exchange::Accepted{connect->connection, address_of(1, 77)};
     }
@@ -244,6 +250,9 @@ class PlayedServer {
       {
         std::unique_lock lock(mutex_);
         goes_on_.wait(lock, [&] { return !stands_still_; });
+      }
+      if (disconnect->connection == 55 && disconnect->confirm != 0) {  // 55 it cannot end, nor make a record of
+        return exchange::Refused{"connection 55 does not end"};
       }
       log_->add(disconnect->confirm != 0 ? "server: end" : "server: forget");
       note(disconnect->marks);
@@ -755,6 +764,37 @@ TEST_F(SwitchExchangeThreads, WhatTheSwitchRefusesEndsAtTheServer) {
   greet(client);
   EXPECT_EQ(refusal(client, exchange::Connect{1, 0, address_of(2, 666)}), "the switch has no room");
   EXPECT_THAT(log_.first(3), ElementsAre("server: connect", "server: end", "server: forget"));
+}
+
+// The client's library ends what it could not connect.
+TEST_F(SwitchExchangeThreads, WhoEndsAConnectionThatWasRefusedGetsNoAnswerToThat) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_EQ(refusal(client, exchange::Connect{55, 0, address_of(2, 555)}), "it has 1 connections already");
+  client.tell(exchange::Disconnect{55, 0});
+  EXPECT_EQ(refusal(client, exchange::Connect{1, 0, address_of(2, 17)}), "taken");
+  EXPECT_EQ(exchange_.problem(), "");
+}
+
+TEST_F(SwitchExchangeThreads, WhoseConnectionTheServerDoesNotEndGetsNoAnswerToItsEnd) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_EQ(refusal(client, exchange::Connect{55, 0, address_of(2, 17)}), "taken");
+  client.tell(exchange::Disconnect{55, 0});
+  EXPECT_EQ(refusal(client, exchange::Connect{1, 0, address_of(2, 18)}), "taken");
+  EXPECT_THAT(exchange_.problem(), HasSubstr("stays fenced: the memory server refuses: connection 55 does not end"));
+}
+
+TEST(SwitchExchangeWordsThreads, WhoseConnectionTheSwitchDoesNotForgetGetsNoAnswerToItsEnd) {
+  Log log;
+  LoggedSwitch device(log);
+  const SwitchExchange exchange(device, {.any_port = true, .ip = {10, 0, 0, 9}, .words = {{0}, 4096, {1}}});
+  Conversation client(HostAndPort::parse(exchange.address(), 0), kPatience);
+  static_cast<void>(client.ask(exchange::Hello{}));
+  static_cast<void>(client.ask(exchange::Connect{1, 0, address_of(2, 44)}));
+  client.tell(exchange::Disconnect{1, 0});
+  EXPECT_TRUE(std::holds_alternative<exchange::Accepted>(client.ask(exchange::Connect{2, 0, address_of(2, 17)})));
+  EXPECT_THAT(exchange.problem(), HasSubstr("connection 44"));
 }
 
 TEST_F(SwitchExchangeThreads, WhatMeansNothingIsRefusedAndOthersGoOn) {
