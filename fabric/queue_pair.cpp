@@ -67,11 +67,8 @@ void QueuePair::check(const WorkRequest& request) const {
                       "this queue pair is one-sided: connect it by Node::connect_pair(), where the fabric has that, or "
                       "use WRITE, READ, CAS or FETCH-ADD");
   }
+  check_length(request);
   const std::uint64_t length = request.length();
-  if (length > kLongestTransfer) {
-    throw FabricError(Status::invalid_request, request,
-                      fmt::format("the length must be at most {} bytes", kLongestTransfer));
-  }
   if (is_atomic(request.opcode)) {
     if (request.remote.value % 8 != 0) {
       throw FabricError(Status::invalid_request, request,
@@ -94,6 +91,13 @@ void QueuePair::check(const WorkRequest& request) const {
     return;  // the payload is copied at the post, so it needs no registered memory
   }
   check_local(request, request.opcode == Opcode::read || is_atomic(request.opcode));
+}
+
+void QueuePair::check_length(const WorkRequest& request) {
+  if (request.length() > kLongestTransfer) {
+    throw FabricError(Status::invalid_request, request,
+                      fmt::format("the length must be at most {} bytes", kLongestTransfer));
+  }
 }
 
 // `delivers`: whether the NIC writes into the buffer.
@@ -666,6 +670,7 @@ bool QueuePair::post_receive(const LocalSpan& into) {
   if (receives_->error() != nullptr) {
     throw FabricError(*receives_->error());
   }
+  check_length(request);
   check_local(request, /*delivers=*/true);
   if (!receives_->has_room()) {
     return false;

@@ -134,7 +134,8 @@ class QueuePair {
 
   /// Whether this is an end of Node::connect_pair(), which sends and receives messages.
   [[nodiscard]] bool two_sided() const noexcept { return receives_ != nullptr; }
-  /// Posts a buffer for one SEND or WRITE with immediate of the peer; its region needs Access::local_write. Returns
+  /// Posts a buffer of at most 2^31 bytes for one SEND or WRITE with immediate of the peer; its region needs
+  /// Access::local_write. Returns
   /// false and posts nothing if receive_queue_depth buffers are posted or hold messages that receive() has not
   /// returned. Throws FabricError for a bad buffer, on a queue pair that is not two-sided, and after the connection has
   /// ended, with the cause.
@@ -323,6 +324,7 @@ class QueuePair {
   bool admit();
   void post_first_in_line();
   void check(const WorkRequest& request) const;
+  static void check_length(const WorkRequest& request);
   void check_local(const WorkRequest& request, bool delivers) const;
   void check_chain(std::span<const WorkRequest> chain) const;
   [[noreturn]] void refuse(const WorkRequest& request) const;
