@@ -37,6 +37,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kHelloWithin = std::chrono::seconds(10);
 // If no descriptors are left, no client can be accepted, and the listening socket stays readable.
 constexpr int kPauseMs = 100;
+// More would be over before it began: poll(2) and the clock cannot count it.
+constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24);
 
 // The server's side of a conversation, for a thread that does nothing else.
 class Listener {
@@ -92,11 +94,13 @@ class Listener {
 class SwitchExchange::Server {
  public:
   Server(SwitchControl& control, const SwitchExchangeOptions& options) : options_(options), shared_(control) {
-    if (options.grace < std::chrono::milliseconds(0)) {
-      throw std::invalid_argument(fmt::format("grace is {} ms: it must not be negative", options.grace.count()));
+    if (options.grace < std::chrono::milliseconds(0) || options.grace > kLongestWait) {
+      throw std::invalid_argument(
+          fmt::format("grace is {} ms: it must be 0 to {} (24 hours)", options.grace.count(), kLongestWait.count()));
     }
-    if (options.silence <= std::chrono::milliseconds(0)) {
-      throw std::invalid_argument(fmt::format("silence is {} ms: it must be positive", options.silence.count()));
+    if (options.silence <= std::chrono::milliseconds(0) || options.silence > kLongestWait) {
+      throw std::invalid_argument(fmt::format("silence is {} ms: it must be 1 to {} (24 hours)",
+                                              options.silence.count(), kLongestWait.count()));
     }
     if (options.most_clients == 0) {
       throw std::invalid_argument("most_clients must be 1 at least");

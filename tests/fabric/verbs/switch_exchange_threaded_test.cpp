@@ -655,6 +655,25 @@ TEST(SwitchExchangeGraceThreads, WhenTheGraceIsOverNobodyIsWaitedFor) {
                           "switch: unlatch 100", "switch: unlatch 101"));
 }
 
+// A clock that counts on from now would run over, and the grace be over at once.
+TEST(SwitchExchangeGraceThreads, WaitsThatNoClockCanCountAreRefused) {
+  Log log;
+  LoggedSwitch device(log);
+  const auto refused = [&](const SwitchExchangeOptions& options) -> std::string {
+    try {
+      const SwitchExchange exchange(device, options);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "taken";
+  };
+  constexpr auto kForEver = std::chrono::milliseconds::max();
+  EXPECT_THAT(refused({.any_port = true, .grace = kForEver}), HasSubstr("grace is 9223372036854775807 ms"));
+  EXPECT_THAT(refused({.any_port = true, .silence = kForEver}), HasSubstr("silence is 9223372036854775807 ms"));
+  constexpr std::chrono::milliseconds kDay = std::chrono::hours(24);
+  EXPECT_EQ(refused({.any_port = true, .grace = kDay, .silence = kDay}), "taken");
+}
+
 TEST_F(SwitchExchangeThreads, AClientThatDiesIsFencedPlacedEndedAndReleasedInThisOrder) {
   {
     Conversation client(at(), kPatience);

@@ -160,10 +160,11 @@ struct SwitchExchangeOptions {
   std::string memory = {};
   std::array<std::uint8_t, 4> ip{};  ///< of the switch, for words
   RemoteSpan words{};                ///< what clients find as region "words"
-  /// How long clients that another switch has cut off are waited for, before others may use the tuples.
+  /// How long clients that another switch has cut off are waited for, before others may use the tuples: 24 hours at
+  /// most.
   std::chrono::milliseconds grace{10'000};
-  /// A memory server that is silent for longer makes a problem(), and what clients have asked waits for it. Recovery
-  /// and resume() fail after ten seconds.
+  /// A memory server that is silent for longer makes a problem(), and what clients have asked waits for it; 24 hours at
+  /// most. Recovery and resume() fail after ten seconds.
   std::chrono::milliseconds silence{10'000};
   /// For tests: called at each of kRecoverySteps, in the thread that takes it, and may end the process.
   std::function<void(std::string_view)> at_recovery_step = {};
