@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -117,8 +118,20 @@ class TupleService final : public SwitchService {
     if (!numbers.empty()) {
       static_cast<void>(ask<exchange::Placed>(exchange::Place{}));
     }
+    std::exception_ptr not_ended;
     for (const std::uint32_t number : numbers) {
-      end_connection(number);
+      try {
+        end_connection(number);
+      } catch (const Refusal&) {
+        not_ended = std::current_exception();  // the others' latches need not be held for it
+      } catch (const SocketError&) {
+        throw;
+      } catch (const std::exception&) {
+        not_ended = std::current_exception();
+      }
+    }
+    if (not_ended != nullptr) {
+      std::rethrow_exception(not_ended);
     }
     for (const auto& [number, span] : regions_) {
       static_cast<void>(ask<exchange::Released>(exchange::Release{number}));
@@ -443,8 +456,17 @@ class WordService final : public SwitchService {
   }
 
   void end() override {
+    std::exception_ptr not_ended;
     while (!connections_.empty()) {
-      disconnect_at_switch(connections_.begin()->first);
+      try {
+        disconnect_at_switch(connections_.begin()->first);
+      } catch (const std::exception&) {
+        not_ended = std::current_exception();
+        connections_.erase(connections_.begin());
+      }
+    }
+    if (not_ended != nullptr) {
+      std::rethrow_exception(not_ended);
     }
   }
 

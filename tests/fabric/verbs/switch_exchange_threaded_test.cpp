@@ -785,6 +785,18 @@ TEST_F(SwitchExchangeThreads, WhatTheSwitchRefusesEndsAtTheServer) {
   EXPECT_THAT(log_.first(3), ElementsAre("server: connect", "server: end", "server: forget"));
 }
 
+TEST_F(SwitchExchangeThreads, OneConnectionThatTheServerDoesNotEndKeepsNoOtherOfItsClient) {
+  {
+    Conversation client(at(), kPatience);
+    greet(client);
+    EXPECT_EQ(refusal(client, exchange::Connect{55, 0, address_of(2, 17)}), "taken");
+    EXPECT_EQ(refusal(client, exchange::Connect{56, 0, address_of(2, 18)}), "taken");
+  }
+  EXPECT_THAT(log_.first(9), ElementsAre("server: connect", "switch: connect 17 to 77, MTU 1024", "server: connect",
+                                         "switch: connect 18 to 77, MTU 1024", "switch: fence 17", "switch: fence 18",
+                                         "server: place", "server: end", "switch: release 18"));
+}
+
 // The client's library ends what it could not connect.
 TEST_F(SwitchExchangeThreads, WhoEndsAConnectionThatWasRefusedGetsNoAnswerToThat) {
   Conversation client(at(), kPatience);
@@ -814,6 +826,19 @@ TEST(SwitchExchangeWordsThreads, WhoseConnectionTheSwitchDoesNotForgetGetsNoAnsw
   client.tell(exchange::Disconnect{1, 0});
   EXPECT_TRUE(std::holds_alternative<exchange::Accepted>(client.ask(exchange::Connect{2, 0, address_of(2, 17)})));
   EXPECT_THAT(exchange.problem(), HasSubstr("connection 44"));
+}
+
+TEST(SwitchExchangeWordsThreads, OneConnectionThatTheSwitchDoesNotForgetKeepsNoOtherOfItsClient) {
+  Log log;
+  LoggedSwitch device(log);
+  const SwitchExchange exchange(device, {.any_port = true, .ip = {10, 0, 0, 9}, .words = {{0}, 4096, {1}}});
+  {
+    Conversation client(HostAndPort::parse(exchange.address(), 0), kPatience);
+    static_cast<void>(client.ask(exchange::Hello{}));
+    static_cast<void>(client.ask(exchange::Connect{1, 0, address_of(2, 44)}));
+    static_cast<void>(client.ask(exchange::Connect{2, 0, address_of(2, 17)}));
+  }
+  EXPECT_EQ(log.first(3).back(), "switch: release 17");
 }
 
 TEST_F(SwitchExchangeThreads, WhatMeansNothingIsRefusedAndOthersGoOn) {
