@@ -66,14 +66,16 @@ VerbsReactor::VerbsReactor(const Port& port)
 VerbsCpu::VerbsCpu(Node& node, VerbsReactor& reactor) noexcept : DirectCpu(node, reactor), reactor_(&reactor) {}
 
 void VerbsCpu::wait_begins(const LocalSpan& /*word*/) {
-  if (!has_waits()) {
+  if (!is_watched_) {
     reactor_->watch(*this);
+    is_watched_ = true;
   }
 }
 
 void VerbsCpu::wait_ends() noexcept {
   if (!has_waits()) {
     reactor_->unwatch(*this);
+    is_watched_ = false;
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <coroutine>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,6 +33,7 @@ class VerbsCpu final : public DirectCpu {
 
  private:
   VerbsReactor* reactor_;
+  bool is_watched_ = false;  // also while the last task that waited has not gone on yet
 };
 
 class VerbsReactor final : public Reactor {
@@ -97,6 +99,8 @@ class VerbsReactor final : public Reactor {
   /// Tasks wait for words of that node's memory, or no longer.
   void watch(VerbsCpu& cpu) { watching_.push_back(&cpu); }
   void unwatch(VerbsCpu& cpu) noexcept { std::erase(watching_, &cpu); }
+  /// How many looks at words each poll takes.
+  [[nodiscard]] std::size_t watched() const noexcept { return watching_.size(); }
 
   /// A completion queue with room for `depth` receives. Throws DeviceError if the device has none.
   [[nodiscard]] ReceiveSide reserve_receives(std::uint32_t depth);
