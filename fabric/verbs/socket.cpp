@@ -70,7 +70,11 @@ void Conversation::send(std::span<const std::byte> bytes) {
     const ssize_t sent = ::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(sent));
-    } else if (errno != EINTR && (errno != EAGAIN || !wait_for(socket_.number(), POLLOUT, deadline))) {
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket_.number(), POLLOUT, deadline)) {
+        end(fmt::format("{} has taken no message within {} ms", peer_, limit_.count()));
+      }
+    } else if (errno != EINTR) {
       end(fmt::format("{} takes no message: {}", peer_, std::strerror(errno)));
     }
   }

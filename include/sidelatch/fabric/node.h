@@ -151,6 +151,7 @@ class Node {
   // request uses the region any more, and region_ended() has been called.
   std::vector<std::uint32_t> dying_;
   static constexpr std::uint32_t kUnused = 1U << 31;
+  static_assert(kUnused >= 1U << (32 - kGenerationBits), "no slot has this bit");
   std::vector<QueuePair*> queue_pairs_;
 };
 

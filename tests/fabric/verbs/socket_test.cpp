@@ -51,5 +51,19 @@ TEST(Conversation, EndsWithItsFirstError) {
   EXPECT_THROW(conversation.tell(exchange::Disconnect{1, 0}), SocketError);
 }
 
+TEST(Conversation, WithOneWhoReadsNothingEndsAndNamesTheLimit) {
+  HostAndPort at{"127.0.0.1", 0};
+  const FileDescriptor listening = listen_on(at);
+  Conversation conversation(at, std::chrono::milliseconds(50));
+  const exchange::Disconnect long_one{1, 0, std::vector<exchange::Mark>(exchange::kMostMarks)};
+  try {
+    for (;;) {
+      conversation.tell(long_one);
+    }
+  } catch (const SocketError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(at.to_string() + " has taken no message within 50 ms"));
+  }
+}
+
 }  // namespace
 }  // namespace sidelatch::fabric::verbs
