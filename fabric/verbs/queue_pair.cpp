@@ -276,6 +276,7 @@ void VerbsQueuePair::cancel_in_flight() noexcept {
     reactor_->take_receives(receive_side_);  // messages that have arrived are not lost
   }
   mark_ = reactor_->new_mark(place_);
+  reactor_->forget_completions(outstanding_so_far());
   refused_ = 0;
   if (fence_ != nullptr) {
     fence_->clear();

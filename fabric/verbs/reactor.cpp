@@ -94,13 +94,6 @@ std::uint32_t VerbsReactor::attach(VerbsQueuePair& queue_pair) {
   return place;
 }
 
-void VerbsReactor::detach(std::uint32_t place) noexcept {
-  std::erase(refused_, places_[place].queue_pair);
-  std::erase(flushed_, places_[place].queue_pair);
-  places_[place].queue_pair = nullptr;
-  free_places_.push_back(place);
-}
-
 std::uint64_t VerbsReactor::new_mark(std::uint32_t place) noexcept {
   const std::uint64_t connection = ++places_[place].connections & kConnectionMask;
   return (std::uint64_t{place} << kPlaceShift) | (connection << kConnectionShift);
@@ -178,6 +171,21 @@ void VerbsReactor::poll(ibv_cq* queue) {
       if (queue_pair != nullptr) {
         (queue_pair->*Give)(completion);
       }
+    }
+  }
+}
+
+void VerbsReactor::detach(std::uint32_t place) noexcept {
+  std::erase(refused_, places_[place].queue_pair);
+  std::erase(flushed_, places_[place].queue_pair);
+  places_[place].queue_pair = nullptr;
+  free_places_.push_back(place);
+  // A program may end many queue pairs before it waits again. Other polls need not count: one too many is no harm here.
+  if (forgotten_ > completion_queue_depth() / 2) {
+    forgotten_ = 0;
+    try {
+      poll<&VerbsQueuePair::on_completion>(completions_.get());
+    } catch (const DeviceError&) {  // NOLINT(bugprone-empty-catch): the next poll says so
     }
   }
 }

@@ -60,6 +60,8 @@ class VerbsReactor final : public Reactor {
   /// Assigns a place in the table of queue pairs; completions carry it.
   [[nodiscard]] std::uint32_t attach(VerbsQueuePair& queue_pair);
   void detach(std::uint32_t place) noexcept;
+  /// A queue pair has forgotten so many requests. Their completions may take room in the queue until the next poll.
+  void forget_completions(std::uint64_t requests) noexcept { forgotten_ += requests; }
   /// The start of the identifiers of a connection's requests: the place, and the connection's own number there.
   /// Completions of an earlier connection, even of another queue pair, may still lie in the completion queue.
   [[nodiscard]] std::uint64_t new_mark(std::uint32_t place) noexcept;
@@ -163,6 +165,7 @@ class VerbsReactor final : public Reactor {
   std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
   std::uint32_t errands_awaited_ = 0;
   bool delivers_receives_ = false;
+  std::uint64_t forgotten_ = 0;  // since detach() has polled last
   std::uint32_t idle_polls_ = 0;
   std::uint32_t polls_until_look_;
   Duration longest_stall_;

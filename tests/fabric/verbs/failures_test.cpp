@@ -9,10 +9,12 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sidelatch::fabric::verbs {
 namespace {
@@ -290,6 +292,22 @@ TEST_F(ProviderFailures, CompletionsOfADestroyedQueuePairAreNotThoseOfTheNextInI
   EXPECT_EQ(lost.status, Status::disconnected);
   EXPECT_EQ(outcome.status, Status::retry_exceeded)
       << "the completion of another queue pair's request was taken for it";
+}
+
+// The stub, as soft-RoCE, keeps what a queue pair leaves there, and ends the process if the queue overruns.
+TEST_F(ProviderFailures, QueuePairsThatEndBeforeAnybodyPollsDoNotOverrunTheCompletionQueue) {
+  const std::vector<WorkRequest> chain(64, add(0).with_signal());
+  constexpr std::uint64_t kQueuePairs = 300;  // the queue has room for the completions of 128
+  Outcome outcome;
+  fabric->reactor().spawn(submitting(qp.get(), &outcome, add(8)));
+  for (std::uint64_t i = 0; i < kQueuePairs; ++i) {
+    const std::unique_ptr<QueuePair> one = client.connect(storage);
+    EXPECT_TRUE(one->post(chain));
+  }
+  fabric->reactor().run();
+  EXPECT_EQ(word(0), kQueuePairs * 64);
+  EXPECT_TRUE(outcome.ended);
+  EXPECT_EQ(outcome.status, std::nullopt);
 }
 
 // Until then the NIC lets other nodes reach it.
