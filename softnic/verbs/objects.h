@@ -53,8 +53,8 @@ struct ProtectionDomain : ibv_pd {
   ProtectionDomain* original = nullptr;
   ThreadDomain* thread_domain = nullptr;
   /// The number of address handles, parent domains and objects in memory of its own; the NIC knows the other users of a
-  /// domain.
-  std::atomic<std::uint32_t> users = 0;
+  /// domain. An address handle keeps the counter: it may outlive an imported name of the domain.
+  std::shared_ptr<std::atomic<std::uint32_t>> users = std::make_shared<std::atomic<std::uint32_t>>(0);
   /// A parent domain's own allocator, or nullptr (placement.h).
   decltype(ibv_parent_domain_init_attr::alloc) alloc = nullptr;
   decltype(ibv_parent_domain_init_attr::free) free = nullptr;
@@ -76,6 +76,7 @@ struct XrcDomain : ibv_xrcd {
 };
 
 struct AddressHandle : ibv_ah {
+  std::shared_ptr<std::atomic<std::uint32_t>> domain_users;
   nic::AddressVector to;
 };
 
