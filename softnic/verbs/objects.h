@@ -39,7 +39,8 @@ struct Context : verbs_context {
   std::deque<ibv_async_event> events;
   std::unordered_map<std::uint32_t, const MemoryRegion*> regions;  ///< by their keys
   std::unordered_set<nic::Domain> domains;
-  std::unordered_set<std::uint32_t> windows;  ///< keys that they had at first
+  std::unordered_set<std::uint32_t> windows;           ///< keys that they had at first
+  std::unordered_multiset<std::uint32_t> xrc_domains;  ///< one entry for each handle
 };
 
 struct ThreadDomain : ibv_td {
