@@ -115,6 +115,15 @@ TEST_F(VerbsCalls, OnlyAQueryOfTheStateIsKept) {
   EXPECT_EQ(a->state, IBV_QPS_ERR);
 }
 
+// As in the kernel.
+TEST_F(VerbsCalls, AQueuePairInResetDoesNotFail) {
+  ibv_qp* const pair = make_pair();
+  EXPECT_EQ(to_error(*pair), EINVAL);
+  EXPECT_EQ(pair->state, IBV_QPS_RESET);
+  ASSERT_EQ(to_init(*pair), 0);
+  EXPECT_EQ(to_error(*pair), 0);
+}
+
 // Of RoCE: what names a LID does not come back.
 TEST_F(VerbsCalls, AQueryGivesTheServiceLevelAndTheRateOfTheAddress) {
   ibv_qp* const pair = make_pair();
