@@ -7,6 +7,15 @@
 
 namespace sidelatch::softnic::cm {
 
+namespace {
+
+// :: may stand for both: an IPv4 address may have come in the form of IPv6.
+bool may_lead(const SocketAddress& source, const SocketAddress& destination) {
+  return source.is_ipv4() == destination.is_ipv4() || source.ip == roce::Gid{};
+}
+
+}  // namespace
+
 using IdState = RdmaIds::Id::State;
 
 RdmaIds::RdmaIds(Surroundings& surroundings, const Options& options)
@@ -229,6 +238,10 @@ void RdmaIds::resolve_address(ChannelNumber channel, IdNumber id, const std::opt
     throw IdError(EINVAL, "the identifier has a destination already, or listens");
   }
   const SocketAddress destination = asked_for.as_destination();  // as the kernel's cma_resolve_loopback()
+  const std::optional<SocketAddress> from = its.state == IdState::bound ? its.source : source;
+  if (from && !may_lead(*from, destination)) {
+    throw IdError(EINVAL, "the source and the destination are of IPv4 and IPv6");
+  }
   const bool is_local = surroundings_.is_of_machine(destination);
   const std::optional<Gid> own = own_gid_for(destination.ip);
   if (its.state == IdState::idle && source && !source->is_any()) {

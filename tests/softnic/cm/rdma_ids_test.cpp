@@ -241,6 +241,24 @@ TEST(RdmaIds, AStationThatAnswersLateIsReached) {
   EXPECT_EQ(World::next(world.client)->kind, IdEventKind::address_resolved);
 }
 
+TEST(RdmaIds, ASourceOfAnotherFamilyThanTheDestinationIsRefused) {
+  World world;
+  Process& client = world.client;
+  roce::Gid ipv6{};
+  ipv6[0] = 0xfd;
+  const auto resolve = [&](IdNumber id, std::optional<SocketAddress> source, const SocketAddress& to) {
+    return error_of([&] { client.ids.resolve_address(client.channel, id, source, to, 1s, world.now); });
+  };
+  const IdNumber bound = client.make(1);
+  client.ids.bind(client.channel, bound, kLoopback);
+  EXPECT_EQ(resolve(bound, std::nullopt, {.ip = ipv6, .port = 1}), EINVAL);
+  const IdNumber idle = client.make(2);
+  EXPECT_EQ(resolve(idle, kAny, {.ip = ipv6, .port = 1}), EINVAL);
+  EXPECT_FALSE(World::next(client));
+  EXPECT_EQ(resolve(bound, std::nullopt, kLoopback), 0) << "nothing has changed";
+  EXPECT_EQ(resolve(idle, SocketAddress{}, kLoopback), 0) << ":: is of no family here";
+}
+
 // ---- Listening.
 
 TEST(RdmaIds, WhoComesALittleEarlyWaitsForTheListener) {
