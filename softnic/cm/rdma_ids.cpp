@@ -294,8 +294,10 @@ IdNumber RdmaIds::join_group(ChannelNumber channel, IdNumber id, std::uint64_t u
     throw IdError(EINVAL, "only an identifier for datagrams joins a group, which is a multicast address");
   }
   const std::optional<Gid> own = own_gid_for(group.ip);
-  if (!its.has_device || !own) {
-    throw IdError(own ? EINVAL : ENETUNREACH, "the identifier has no device, or the device no address of this kind");
+  const bool is_early = its.state == IdState::bound || its.state == IdState::address_resolved;
+  if (!its.has_device || !is_early || !own) {
+    throw IdError(own ? EINVAL : ENETUNREACH,
+                  "the identifier has no device, or a route already, or the device no address of this kind");
   }
   const IdNumber number = free_number();
   memberships_[number] = {.owner = id};
@@ -334,7 +336,13 @@ void RdmaIds::set_reuse(ChannelNumber channel, IdNumber id, bool value) {
   }
   its.reuses_address = value;
 }
-void RdmaIds::set_only_family(ChannelNumber channel, IdNumber id, bool value) { find(channel, id).only_family = value; }
+void RdmaIds::set_only_family(ChannelNumber channel, IdNumber id, bool value) {
+  Id& its = find(channel, id);
+  if (its.state != IdState::idle && its.state != IdState::bound) {
+    throw IdError(EINVAL, "AFONLY must be set before the identifier listens or has a destination");
+  }
+  its.only_family = value;
+}
 void RdmaIds::set_ack_timeout(ChannelNumber channel, IdNumber id, std::uint8_t value) {
   constexpr std::uint8_t kMost = 31;
   Id& its = find(channel, id);

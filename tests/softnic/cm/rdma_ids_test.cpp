@@ -496,6 +496,40 @@ TEST(RdmaIds, WhatTheStateDoesNotAllowIsRefused) {
   EXPECT_EQ(World::next(world.server)->kind, IdEventKind::connect_request);
 }
 
+TEST(RdmaIds, AFamilyIsChosenBeforeListening) {
+  World world;
+  Process& server = world.server;
+  const IdNumber id = server.make(1);
+  server.ids.set_only_family(server.channel, id, true);
+  server.ids.bind(server.channel, id, kAny);
+  server.ids.set_only_family(server.channel, id, true);
+  server.ids.listen(server.channel, id, 0);
+  EXPECT_EQ(error_of([&] { server.ids.set_only_family(server.channel, id, false); }), EINVAL);
+}
+
+// As in the kernel: with an address of its own or a resolved one, and before the route.
+TEST(RdmaIds, AGroupIsJoinedBeforeTheRoute) {
+  World world;
+  Process& client = world.client;
+  const SocketAddress group{.ip = roce::gid_of({239, 1, 2, 3}), .port = 7};
+  const auto join = [&](IdNumber id) {
+    return error_of([&] { static_cast<void>(client.ids.join_group(client.channel, id, 0xab, group)); });
+  };
+  const IdNumber id = client.make(1, kUdp);
+  EXPECT_EQ(join(id), EINVAL);
+  client.ids.bind(client.channel, id, kLoopback);
+  EXPECT_EQ(join(id), 0);
+  client.ids.resolve_address(client.channel, id, std::nullopt, group, 1s, world.now);
+  EXPECT_EQ(join(id), 0);
+  client.ids.resolve_route(client.channel, id);
+  EXPECT_EQ(join(id), EINVAL);
+  EXPECT_EQ(World::next(client)->kind, IdEventKind::group_joined);
+  EXPECT_EQ(World::next(client)->kind, IdEventKind::address_resolved);
+  EXPECT_EQ(World::next(client)->uid, 0xabU);
+  EXPECT_EQ(World::next(client)->kind, IdEventKind::route_resolved);
+  EXPECT_FALSE(World::next(client));
+}
+
 TEST(RdmaIds, AnAcceptThatFailsRejects) {
   World world;
   for (const PortSpace space : {kTcp, kUdp}) {
