@@ -76,6 +76,7 @@ void RdmaIds::report(const Id& id, IdEvent event) {
   event.uid = id.uid;
   event.service = id.service;
   event.route = id.route;
+  event.traffic_class = id.traffic_class;
   channels_.at(id.channel).push_back(std::move(event));
 }
 

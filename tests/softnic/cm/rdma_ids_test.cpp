@@ -200,6 +200,20 @@ TEST(RdmaIds, BothSidesAreToldTheAddressesThatWereAskedFor) {
   EXPECT_EQ(World::next(world.server)->kind, IdEventKind::disconnected);
 }
 
+TEST(RdmaIds, WhoIsAskedLearnsThePathOfTheRequest) {
+  World world;
+  world.listen(kAny);
+  const IdNumber id = world.resolve();
+  world.client.ids.set_traffic_class(world.client.channel, id, 0x68);
+  world.client.ids.set_ack_timeout(world.client.channel, id, 19);
+  world.connect(id);
+  const auto request = World::next(world.server);
+  ASSERT_TRUE(request);
+  const RdmaIds::Id& theirs = world.server.ids.query(world.server.channel, request->id);
+  EXPECT_EQ(theirs.traffic_class, 0x68);
+  EXPECT_EQ(theirs.ack_timeout, 19);
+}
+
 TEST(RdmaIds, AnAddressOfTheWireNeedsNoPortThere) {
   World world;
   world.listen(kAny);
