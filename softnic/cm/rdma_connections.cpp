@@ -302,6 +302,11 @@ void RdmaIds::welcome(const Event& event, Id& listener, Time now) {
   child.route = event.route;
   child.connection = event.id;
   by_connection_[event.id] = child.number;
+  if (event.kind == Event::Kind::connection_request) {
+    const Agreement asked_for = manager_.agreement(event.id);
+    child.traffic_class = asked_for.traffic_class;
+    child.ack_timeout = asked_for.ack_timeout;
+  }
   IdEvent told{.kind = IdEventKind::connect_request,
                .id = child.number,
                .owner = listener.number,

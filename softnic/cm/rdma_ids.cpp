@@ -7,6 +7,15 @@
 
 namespace sidelatch::softnic::cm {
 
+namespace {
+
+// :: may stand for both: an IPv4 address may have come in the form of IPv6.
+bool may_lead(const SocketAddress& source, const SocketAddress& destination) {
+  return source.is_ipv4() == destination.is_ipv4() || source.ip == roce::Gid{};
+}
+
+}  // namespace
+
 using IdState = RdmaIds::Id::State;
 
 RdmaIds::RdmaIds(Surroundings& surroundings, const Options& options)
@@ -67,6 +76,7 @@ void RdmaIds::report(const Id& id, IdEvent event) {
   event.uid = id.uid;
   event.service = id.service;
   event.route = id.route;
+  event.traffic_class = id.traffic_class;
   channels_.at(id.channel).push_back(std::move(event));
 }
 
@@ -229,6 +239,10 @@ void RdmaIds::resolve_address(ChannelNumber channel, IdNumber id, const std::opt
     throw IdError(EINVAL, "the identifier has a destination already, or listens");
   }
   const SocketAddress destination = asked_for.as_destination();  // as the kernel's cma_resolve_loopback()
+  const std::optional<SocketAddress> from = its.state == IdState::bound ? its.source : source;
+  if (from && !may_lead(*from, destination)) {
+    throw IdError(EINVAL, "the source and the destination are of IPv4 and IPv6");
+  }
   const bool is_local = surroundings_.is_of_machine(destination);
   const std::optional<Gid> own = own_gid_for(destination.ip);
   if (its.state == IdState::idle && source && !source->is_any()) {
@@ -281,8 +295,10 @@ IdNumber RdmaIds::join_group(ChannelNumber channel, IdNumber id, std::uint64_t u
     throw IdError(EINVAL, "only an identifier for datagrams joins a group, which is a multicast address");
   }
   const std::optional<Gid> own = own_gid_for(group.ip);
-  if (!its.has_device || !own) {
-    throw IdError(own ? EINVAL : ENETUNREACH, "the identifier has no device, or the device no address of this kind");
+  const bool is_early = its.state == IdState::bound || its.state == IdState::address_resolved;
+  if (!its.has_device || !is_early || !own) {
+    throw IdError(own ? EINVAL : ENETUNREACH,
+                  "the identifier has no device, or a route already, or the device no address of this kind");
   }
   const IdNumber number = free_number();
   memberships_[number] = {.owner = id};
@@ -321,7 +337,13 @@ void RdmaIds::set_reuse(ChannelNumber channel, IdNumber id, bool value) {
   }
   its.reuses_address = value;
 }
-void RdmaIds::set_only_family(ChannelNumber channel, IdNumber id, bool value) { find(channel, id).only_family = value; }
+void RdmaIds::set_only_family(ChannelNumber channel, IdNumber id, bool value) {
+  Id& its = find(channel, id);
+  if (its.state != IdState::idle && its.state != IdState::bound) {
+    throw IdError(EINVAL, "AFONLY must be set before the identifier listens or has a destination");
+  }
+  its.only_family = value;
+}
 void RdmaIds::set_ack_timeout(ChannelNumber channel, IdNumber id, std::uint8_t value) {
   constexpr std::uint8_t kMost = 31;
   Id& its = find(channel, id);

@@ -116,6 +116,7 @@ struct IdEvent {
   Terms terms{};
   std::uint32_t q_key = 0;
   Route route{};
+  std::uint8_t traffic_class = 0;  ///< of the identifier's packets
   std::vector<std::byte> private_data{};
 };
 

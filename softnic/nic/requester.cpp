@@ -240,7 +240,9 @@ bool Requester::do_local() {
     entry.has_begun = true;
     entry.first = next_;
     if (!carry_out(entry.request)) {
-      entry.failure = CompletionStatus::window_bind;
+      // As Linux's rxe tells them apart.
+      entry.failure = entry.request.kind == WorkKind::bind_window ? CompletionStatus::window_bind
+                                                                  : CompletionStatus::local_operation;
     }
   }
   if (entry.failure) {

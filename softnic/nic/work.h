@@ -73,6 +73,8 @@ struct AddressVector {
   std::uint8_t gid_index = 0;  ///< of this side; both GIDs are IPv4 or both are IPv6
   std::uint8_t hop_limit = 64;
   std::uint8_t traffic_class = 0;
+  std::uint8_t service_level = 0;  ///< this and the rate are kept for who asks: frames here have neither
+  std::uint8_t static_rate = 0;
   std::uint32_t flow_label = 0;  ///< 20 bits; 0: one is generated for the UDP source port
 };
 

@@ -47,7 +47,8 @@ ibv_ah* make(ibv_pd& domain, const ibv_ah_attr& attributes) {
   handle->pd = &domain;
   handle->handle = next_handle();
   handle->to = resolved(*its.nic, attributes);
-  ++its.users;
+  handle->domain_users = its.users;
+  ++*handle->domain_users;
   return handle.release();
 }
 
@@ -134,7 +135,7 @@ SIDELATCH_VERBS_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* domain, ibv_wc* com
 
 SIDELATCH_VERBS_EXPORT int ibv_destroy_ah(ibv_ah* handle) {
   return error_of([&] {
-    --of(*handle->pd).users;
+    --*of(*handle).domain_users;
     delete &of(*handle);
     return 0;
   });

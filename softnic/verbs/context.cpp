@@ -99,6 +99,9 @@ void end_objects(Context& context, ProcessNic& nic, nic::Nic& device) {
   for (const nic::Domain domain : context.domains) {
     device.destroy_domain(domain);
   }
+  for (const std::uint32_t domain : context.xrc_domains) {
+    end_xrc_handle(nic, device, domain);
+  }
 }
 
 }  // namespace

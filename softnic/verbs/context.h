@@ -44,6 +44,9 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
 // xrc_domains.cpp
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes);
 int close_xrcd(ibv_xrcd* domain);
+/// Takes a handle of an XRC domain from the NIC, under its lock; the last one ends the domain. Throws NicError (busy),
+/// and then changes nothing.
+void end_xrc_handle(ProcessNic& nic, nic::Nic& device, std::uint32_t domain);
 
 // memory_windows.cpp
 ibv_mw* alloc_mw(ibv_pd* domain, ibv_mw_type type);

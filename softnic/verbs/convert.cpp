@@ -240,6 +240,8 @@ nic::AddressVector address_of(const ibv_ah_attr& attributes, std::size_t gids) {
           // Like the kernel: a hop limit left at 0 would not pass the first router.
           .hop_limit = attributes.grh.hop_limit == 0 ? kDefaultHopLimit : attributes.grh.hop_limit,
           .traffic_class = attributes.grh.traffic_class,
+          .service_level = attributes.sl,
+          .static_rate = attributes.static_rate,
           .flow_label = attributes.grh.flow_label & 0xfffff};
 }
 
@@ -250,6 +252,8 @@ ibv_ah_attr attributes_of(const nic::AddressVector& address) noexcept {
   attributes.grh.sgid_index = address.gid_index;
   attributes.grh.hop_limit = address.hop_limit;
   attributes.grh.traffic_class = address.traffic_class;
+  attributes.sl = address.service_level;  // there are no LIDs: dlid and src_path_bits stay 0, as in the kernel
+  attributes.static_rate = address.static_rate;
   attributes.is_global = 1;
   attributes.port_num = 1;
   return attributes;

@@ -120,8 +120,19 @@ MemoryRegion* make_region(ibv_pd& domain, const nic::Region& description) {
   return region.release();
 }
 
+// The kernel asks for this: a device translates whole pages.
+void require_same_offset(const void* address, std::uint64_t iova) {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (reinterpret_cast<std::uintptr_t>(address) % page != iova % page) {
+    refuse(EINVAL, fmt::format("the address {} and the IOVA {:#x} differ within a page", address, iova));
+  }
+}
+
 ibv_mr* register_memory(ibv_pd* domain, const Wanted& wanted) noexcept {
   return made([&]() -> ibv_mr* {
+    if ((wanted.access & IBV_ACCESS_ZERO_BASED) == 0) {
+      require_same_offset(wanted.address, wanted.iova);
+    }
     MemoryRegion* const region = make_region(*domain, region_of(of(*domain), wanted));
     region->addr = wanted.address;
     region->length = wanted.length;

@@ -39,7 +39,8 @@ struct Context : verbs_context {
   std::deque<ibv_async_event> events;
   std::unordered_map<std::uint32_t, const MemoryRegion*> regions;  ///< by their keys
   std::unordered_set<nic::Domain> domains;
-  std::unordered_set<std::uint32_t> windows;  ///< keys that they had at first
+  std::unordered_set<std::uint32_t> windows;           ///< keys that they had at first
+  std::unordered_multiset<std::uint32_t> xrc_domains;  ///< one entry for each handle
 };
 
 struct ThreadDomain : ibv_td {
@@ -53,8 +54,8 @@ struct ProtectionDomain : ibv_pd {
   ProtectionDomain* original = nullptr;
   ThreadDomain* thread_domain = nullptr;
   /// The number of address handles, parent domains and objects in memory of its own; the NIC knows the other users of a
-  /// domain.
-  std::atomic<std::uint32_t> users = 0;
+  /// domain. An address handle keeps the counter: it may outlive an imported name of the domain.
+  std::shared_ptr<std::atomic<std::uint32_t>> users = std::make_shared<std::atomic<std::uint32_t>>(0);
   /// A parent domain's own allocator, or nullptr (placement.h).
   decltype(ibv_parent_domain_init_attr::alloc) alloc = nullptr;
   decltype(ibv_parent_domain_init_attr::free) free = nullptr;
@@ -76,6 +77,7 @@ struct XrcDomain : ibv_xrcd {
 };
 
 struct AddressHandle : ibv_ah {
+  std::shared_ptr<std::atomic<std::uint32_t>> domain_users;
   nic::AddressVector to;
 };
 

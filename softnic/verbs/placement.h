@@ -30,7 +30,7 @@ void end_object(Object& object) noexcept {
   }
   object.~Object();
   parent->free(parent, parent->user, &object, kObjectMemory);
-  --parent->users;
+  --*parent->users;
 }
 
 template <class Object>
@@ -58,7 +58,7 @@ template <class Object>
   try {
     Owned<Object> made(new (place) Object());
     made->placed_by = parent;
-    ++parent->users;
+    ++*parent->users;
     return made;
   } catch (...) {
     parent->free(parent, parent->user, place, kObjectMemory);

@@ -68,7 +68,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     if ((attributes->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0) {
       domain->user = attributes->pd_context;
     }
-    ++original.users;
+    ++*original.users;
     if (attributes->td != nullptr) {
       domain->thread_domain = &of(*attributes->td);
       ++domain->thread_domain->users;
@@ -101,9 +101,9 @@ SIDELATCH_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
 SIDELATCH_VERBS_EXPORT int ibv_dealloc_pd(ibv_pd* domain) {
   return error_of([&] {
     ProtectionDomain& ours = of(*domain);
-    require_unused(ours.users);
+    require_unused(*ours.users);
     if (ours.original != nullptr) {
-      --ours.original->users;
+      --*ours.original->users;
       if (ours.thread_domain != nullptr) {
         --ours.thread_domain->users;
       }

@@ -346,7 +346,14 @@ SIDELATCH_VERBS_EXPORT int ibv_modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, 
         (values.state == nic::QueuePairState::reset || values.state == nic::QueuePairState::error)) {
       ours.nic->settle();  // a datagram that was posted before leaves
     }
-    ours.nic->call([&](nic::Nic&) { ours.pair->modify(values, given); });
+    ours.nic->call([&](nic::Nic&) {
+      // The specification allows it, but no kernel (ib_modify_qp_is_ok()), so that no program has it elsewhere.
+      if (has(given, nic::Attributes::state) && values.state == nic::QueuePairState::error &&
+          ours.pair->state() == nic::QueuePairState::reset) {
+        refuse(EINVAL, fmt::format("queue pair {:#x}: RESET to ERROR: bring it to INIT first", pair->qp_num));
+      }
+      ours.pair->modify(values, given);
+    });
     if ((mask & IBV_QP_STATE) != 0) {
       pair->state = attributes->qp_state;
     }

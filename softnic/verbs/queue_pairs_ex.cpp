@@ -125,14 +125,16 @@ void wr_bind_window(ibv_qp_ex* pair, ibv_mw* window, std::uint32_t rkey, const i
 
 // The word is copied, like inlined data, which takes 8 bytes of every queue pair's room for that.
 void wr_atomic_write(ibv_qp_ex* pair, std::uint32_t rkey, std::uint64_t address, const void* value) {
-  add_to(pair, nic::WorkKind::atomic_write, rkey, address);
   build(pair, [&](WorkBuilder& builder) {
-    Draft& draft = builder.drafts.back();
-    const auto* const bytes = static_cast<const std::byte*>(value);
+    Draft draft{.request = begun(*pair, nic::WorkKind::atomic_write),
+                .first = builder.inlined.size(),
+                .count = nic::kAtomicBytes};
+    draft.request.remote_address = address;
+    draft.request.rkey = rkey;
     draft.request.inlined = true;
-    draft.first = builder.inlined.size();
-    draft.count = nic::kAtomicBytes;
+    const auto* const bytes = static_cast<const std::byte*>(value);
     builder.inlined.insert(builder.inlined.end(), bytes, bytes + nic::kAtomicBytes);
+    builder.drafts.push_back(draft);
     return 0;
   });
 }

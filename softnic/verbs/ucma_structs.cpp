@@ -239,7 +239,7 @@ rdma_ucm_event_resp event_response(const cm::IdEvent& event, const nic::NicOptio
     rdma_ucm_ud_param& parameters = response.param.ud;
     parameters.qp_num = event.terms.queue_pair;
     parameters.qkey = event.q_key;
-    parameters.ah_attr = address_handle(event.route, 0, options);
+    parameters.ah_attr = address_handle(event.route, event.traffic_class, options);
     put_private_data(parameters, event.private_data);
   } else {
     response.param.conn = parameters_of(event);

@@ -1,7 +1,7 @@
 // XRC domains: ibv_open_xrcd(3), ibv_close_xrcd(3).
 //
 // A domain that was opened with a file is the same for all who open it with that file in this process. Processes do not
-// share domains: each has a NIC of its own.
+// share domains: each has a NIC of its own. A domain ends with its last handle, or with the context of that handle.
 #include "context.h"
 
 #include <fcntl.h>
@@ -54,22 +54,31 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes) {
       const std::uint32_t number =
           attributes->fd < 0 ? device.make_xrc_domain() : domain_of_file(nic, device, file, attributes->oflags);
       ++nic.xrc_users[number];
+      of(*context).xrc_domains.insert(number);
       return number;
     });
     return domain.release();
   });
 }
 
+void end_xrc_handle(ProcessNic& nic, nic::Nic& device, std::uint32_t domain) {
+  const auto users = nic.xrc_users.find(domain);
+  if (users->second > 1) {
+    --users->second;
+    return;
+  }
+  device.destroy_xrc_domain(domain);
+  std::erase_if(nic.xrc_files, [domain](const auto& entry) { return entry.second == domain; });
+  nic.xrc_users.erase(users);
+}
+
 int close_xrcd(ibv_xrcd* domain) {
   return error_of([&] {
     XrcDomain& ours = of(*domain);
     ours.nic->call([&](nic::Nic& device) {
-      std::uint32_t& users = ours.nic->xrc_users[ours.domain];
-      if (users == 1) {
-        device.destroy_xrc_domain(ours.domain);
-        std::erase_if(ours.nic->xrc_files, [&](const auto& entry) { return entry.second == ours.domain; });
-      }
-      --users;
+      end_xrc_handle(*ours.nic, device, ours.domain);
+      auto& its = of(*ours.context).xrc_domains;
+      its.erase(its.find(ours.domain));
     });
     delete &ours;
     return 0;

@@ -200,6 +200,20 @@ TEST(RdmaIds, BothSidesAreToldTheAddressesThatWereAskedFor) {
   EXPECT_EQ(World::next(world.server)->kind, IdEventKind::disconnected);
 }
 
+TEST(RdmaIds, WhoIsAskedLearnsThePathOfTheRequest) {
+  World world;
+  world.listen(kAny);
+  const IdNumber id = world.resolve();
+  world.client.ids.set_traffic_class(world.client.channel, id, 0x68);
+  world.client.ids.set_ack_timeout(world.client.channel, id, 19);
+  world.connect(id);
+  const auto request = World::next(world.server);
+  ASSERT_TRUE(request);
+  const RdmaIds::Id& theirs = world.server.ids.query(world.server.channel, request->id);
+  EXPECT_EQ(theirs.traffic_class, 0x68);
+  EXPECT_EQ(theirs.ack_timeout, 19);
+}
+
 TEST(RdmaIds, AnAddressOfTheWireNeedsNoPortThere) {
   World world;
   world.listen(kAny);
@@ -239,6 +253,24 @@ TEST(RdmaIds, AStationThatAnswersLateIsReached) {
   world.machine.reachable.insert(late.ip);
   world.run(200ms);
   EXPECT_EQ(World::next(world.client)->kind, IdEventKind::address_resolved);
+}
+
+TEST(RdmaIds, ASourceOfAnotherFamilyThanTheDestinationIsRefused) {
+  World world;
+  Process& client = world.client;
+  roce::Gid ipv6{};
+  ipv6[0] = 0xfd;
+  const auto resolve = [&](IdNumber id, std::optional<SocketAddress> source, const SocketAddress& to) {
+    return error_of([&] { client.ids.resolve_address(client.channel, id, source, to, 1s, world.now); });
+  };
+  const IdNumber bound = client.make(1);
+  client.ids.bind(client.channel, bound, kLoopback);
+  EXPECT_EQ(resolve(bound, std::nullopt, {.ip = ipv6, .port = 1}), EINVAL);
+  const IdNumber idle = client.make(2);
+  EXPECT_EQ(resolve(idle, kAny, {.ip = ipv6, .port = 1}), EINVAL);
+  EXPECT_FALSE(World::next(client));
+  EXPECT_EQ(resolve(bound, std::nullopt, kLoopback), 0) << "nothing has changed";
+  EXPECT_EQ(resolve(idle, SocketAddress{}, kLoopback), 0) << ":: is of no family here";
 }
 
 // ---- Listening.
@@ -476,6 +508,40 @@ TEST(RdmaIds, WhatTheStateDoesNotAllowIsRefused) {
             EINVAL);
   world.connect(resolved, std::vector<std::byte>(RdmaIds::kMostPrivateBytes));
   EXPECT_EQ(World::next(world.server)->kind, IdEventKind::connect_request);
+}
+
+TEST(RdmaIds, AFamilyIsChosenBeforeListening) {
+  World world;
+  Process& server = world.server;
+  const IdNumber id = server.make(1);
+  server.ids.set_only_family(server.channel, id, true);
+  server.ids.bind(server.channel, id, kAny);
+  server.ids.set_only_family(server.channel, id, true);
+  server.ids.listen(server.channel, id, 0);
+  EXPECT_EQ(error_of([&] { server.ids.set_only_family(server.channel, id, false); }), EINVAL);
+}
+
+// As in the kernel: with an address of its own or a resolved one, and before the route.
+TEST(RdmaIds, AGroupIsJoinedBeforeTheRoute) {
+  World world;
+  Process& client = world.client;
+  const SocketAddress group{.ip = roce::gid_of({239, 1, 2, 3}), .port = 7};
+  const auto join = [&](IdNumber id) {
+    return error_of([&] { static_cast<void>(client.ids.join_group(client.channel, id, 0xab, group)); });
+  };
+  const IdNumber id = client.make(1, kUdp);
+  EXPECT_EQ(join(id), EINVAL);
+  client.ids.bind(client.channel, id, kLoopback);
+  EXPECT_EQ(join(id), 0);
+  client.ids.resolve_address(client.channel, id, std::nullopt, group, 1s, world.now);
+  EXPECT_EQ(join(id), 0);
+  client.ids.resolve_route(client.channel, id);
+  EXPECT_EQ(join(id), EINVAL);
+  EXPECT_EQ(World::next(client)->kind, IdEventKind::group_joined);
+  EXPECT_EQ(World::next(client)->kind, IdEventKind::address_resolved);
+  EXPECT_EQ(World::next(client)->uid, 0xabU);
+  EXPECT_EQ(World::next(client)->kind, IdEventKind::route_resolved);
+  EXPECT_FALSE(World::next(client));
 }
 
 TEST(RdmaIds, AnAcceptThatFailsRejects) {

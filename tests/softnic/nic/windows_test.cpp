@@ -172,7 +172,12 @@ TEST_F(WindowsTest, AWindowOfTypeOneIsNotInvalidated) {
   const Binding wanted = binding(window, 1);
   ASSERT_EQ(bind(pair_.b, wanted), CompletionStatus::success);
   EXPECT_EQ(run(pair_.b, {.kind = WorkKind::invalidate, .invalidate_key = wanted.new_key}),
-            CompletionStatus::window_bind);
+            CompletionStatus::local_operation);
+}
+
+TEST_F(WindowsTest, ARegionIsNotInvalidated) {
+  EXPECT_EQ(run(pair_.b, {.kind = WorkKind::invalidate, .invalidate_key = open_}), CompletionStatus::local_operation);
+  EXPECT_EQ(pair_.b.state(), QueuePairState::error);
 }
 
 // Requests before an invalidation are done before it, and complete in order.

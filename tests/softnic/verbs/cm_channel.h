@@ -104,7 +104,8 @@ class CmChannel {
   int bind(std::uint32_t id, const sockaddr_in6& address) const {
     return command(RDMA_USER_CM_CMD_BIND_IP, rdma_ucm_bind_ip{.response = 0, .addr = address, .id = id});
   }
-  int set_option(std::uint32_t id, int option, int value) const {
+  template <class Value>
+  int set_option(std::uint32_t id, int option, Value value) const {
     return command(RDMA_USER_CM_CMD_SET_OPTION, rdma_ucm_set_option{.optval = reinterpret_cast<std::uintptr_t>(&value),
                                                                     .id = id,
                                                                     .level = RDMA_OPTION_ID,

@@ -207,6 +207,30 @@ INSTANTIATE_TEST_SUITE_P(Wires, Connections, ::testing::Values("memory", "folder
                          [](const auto& one) { return std::string(one.param); });
 
 // A program that waits for SIGTERM with sigwait(3) has blocked it in its own threads only.
+// rdma_set_option(3): RDMA_OPTION_ID_TOS. Programs make their address handle of what the event says.
+TEST(DatagramConnections, TellTheTrafficClassThatWasChosen) {
+  static_cast<void>(Verbs::load());
+  const std::uint16_t port = free_port();
+  EXPECT_TRUE(succeeds(start([port] {
+    const CmChannel channel;
+    const std::uint32_t listener = channel.create(cm::kUdp, IBV_QPT_UD);
+    if (channel.bind(listener, address_of(port)) != 0 || channel.listen(listener) != 0) {
+      return false;
+    }
+    const std::uint32_t id = channel.resolve(address_of(port), cm::kUdp);
+    constexpr std::uint8_t kClass = 0x68;
+    if (channel.set_option(id, RDMA_OPTION_ID_TOS, kClass) != 0) {
+      return false;
+    }
+    channel.request(id, 0x100);
+    const rdma_ucm_event_resp request = channel.expect(cm::IdEventKind::connect_request);
+    if (channel.accept(request.id) != 0) {
+      return false;
+    }
+    return channel.expect(cm::IdEventKind::established).param.ud.ah_attr.grh.traffic_class == kClass;
+  })));
+}
+
 TEST(ConnectionThreads, TakeNoSignalsOfTheProgram) {
   static_cast<void>(Verbs::load());
   const pid_t child = start([] {

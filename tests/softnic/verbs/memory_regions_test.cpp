@@ -1,10 +1,13 @@
-// Memory regions of libsidelatch-verbs: null ones (ibv_alloc_null_mr(3)), and ones whose pages go too early.
+// Memory regions of libsidelatch-verbs: null ones (ibv_alloc_null_mr(3)), ones with addresses of their own
+// (ibv_reg_mr_iova(3)), and ones whose pages go too early.
 #include "verbs_calls.h"
 
 #include "tests/softnic/nic/mapped_pages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -13,6 +16,7 @@
 namespace sidelatch::softnic {
 namespace {
 
+using ::testing::IsNull;
 using ::testing::NotNull;
 
 TEST_F(VerbsCalls, ANullRegionReadsZerosAndForgets) {
@@ -70,6 +74,29 @@ TEST_F(VerbsCalls, ANullRegionReadsZerosAndForgets) {
   ASSERT_EQ(post(*a, foreign), 0);
   EXPECT_EQ(wait().status, IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(verbs.dereg_mr(null), 0);
+}
+
+// As in the kernel.
+TEST_F(VerbsCalls, AnIovaDiffersFromTheAddressByWholePages) {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t offset = address_of(0) % page;
+  ibv_mr* const moved = verbs.reg_mr_iova2(domain, words.data(), 64, 16 * page + offset, kRights);
+  ASSERT_THAT(moved, NotNull());
+  ibv_qp* const a = make_pair();
+  ibv_qp* const b = make_pair();
+  connect(*a, *b);
+  words[0] = 5;
+  ibv_sge part{.addr = 16 * page + offset, .length = 8, .lkey = moved->lkey};
+  ASSERT_EQ(post(*a, request(IBV_WR_RDMA_WRITE, part)), 0);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(words[8], 5U);
+  EXPECT_EQ(verbs.dereg_mr(moved), 0);
+  errno = 0;
+  EXPECT_THAT(verbs.reg_mr_iova2(domain, words.data(), 64, 16 * page + offset + 8, kRights), IsNull());
+  EXPECT_EQ(errno, EINVAL);
+  ibv_mr* const from_zero = verbs.reg_mr_iova2(domain, &words[1], 64, address_of(1), kRights | IBV_ACCESS_ZERO_BASED);
+  EXPECT_THAT(from_zero, NotNull());
+  EXPECT_EQ(verbs.dereg_mr(from_zero), 0);
 }
 
 // A program that unmaps pages, or truncates their file, before it deregisters them.

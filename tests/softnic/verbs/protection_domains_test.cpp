@@ -1,4 +1,5 @@
-// Parent domains of libsidelatch-verbs that have allocators: ibv_alloc_parent_domain(3).
+// Protection domains of libsidelatch-verbs: imported ones (ibv_import_pd(3)), and parent domains that have allocators
+// (ibv_alloc_parent_domain(3)).
 #include "verbs_calls.h"
 
 #include <gmock/gmock.h>
@@ -130,6 +131,17 @@ TEST_F(ParentDomains, NeedBothFunctions) {
   queue_attributes.parent_domain = domain;  // is none
   EXPECT_THAT(ibv_create_cq_ex(context, &queue_attributes), IsNull());
   EXPECT_EQ(errno, EINVAL);
+}
+
+// The name ends, and the domain stays. (ASan sees a handle that still looks at the name.)
+TEST_F(VerbsCalls, AnAddressHandleOutlivesTheImportedNameOfItsDomain) {
+  ibv_pd* const name = verbs.import_pd(context, domain->handle);
+  ASSERT_THAT(name, NotNull());
+  ibv_ah_attr address = own_address();
+  ibv_ah* const handle = verbs.create_ah(name, &address);
+  ASSERT_THAT(handle, NotNull());
+  verbs.unimport_pd(name);
+  EXPECT_EQ(verbs.destroy_ah(handle), 0);
 }
 
 }  // namespace

@@ -115,6 +115,34 @@ TEST_F(VerbsCalls, OnlyAQueryOfTheStateIsKept) {
   EXPECT_EQ(a->state, IBV_QPS_ERR);
 }
 
+// As in the kernel.
+TEST_F(VerbsCalls, AQueuePairInResetDoesNotFail) {
+  ibv_qp* const pair = make_pair();
+  EXPECT_EQ(to_error(*pair), EINVAL);
+  EXPECT_EQ(pair->state, IBV_QPS_RESET);
+  ASSERT_EQ(to_init(*pair), 0);
+  EXPECT_EQ(to_error(*pair), 0);
+}
+
+// Of RoCE: what names a LID does not come back.
+TEST_F(VerbsCalls, AQueryGivesTheServiceLevelAndTheRateOfTheAddress) {
+  ibv_qp* const pair = make_pair();
+  ibv_ah_attr address = own_address();
+  address.sl = 3;
+  address.static_rate = IBV_RATE_10_GBPS;
+  address.dlid = 5;
+  address.src_path_bits = 1;
+  ASSERT_EQ(to_init(*pair), 0);
+  ASSERT_EQ(to_rtr(*pair, pair->qp_num, address), 0);
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr created{};
+  ASSERT_EQ(verbs.query_qp(pair, &attributes, IBV_QP_AV, &created), 0);
+  EXPECT_EQ(attributes.ah_attr.sl, 3);
+  EXPECT_EQ(attributes.ah_attr.static_rate, IBV_RATE_10_GBPS);
+  EXPECT_EQ(attributes.ah_attr.dlid, 0);
+  EXPECT_EQ(attributes.ah_attr.src_path_bits, 0);
+}
+
 TEST_F(VerbsCalls, AnUnknownAttributeOfASharedReceiveQueueIsRefused) {
   ibv_srq_init_attr attributes{};
   attributes.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};

@@ -890,6 +890,39 @@ TEST_F(VerbsCalls, AnXrcTargetOutlivesTheHandleThatItWasMadeWith) {
   EXPECT_EQ(ibv_close_xrcd(xrc), 0);
 }
 
+TEST_F(VerbsCalls, AnXrcDomainEndsWithTheContextOfItsLastHandle) {
+  static std::array<ibv_xrcd*, 3> left{};  // their structs stay, as above
+  const FileDescriptor file(::open(::testing::TempDir().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  ASSERT_TRUE(file.valid());
+  const auto open_with = [&](ibv_context* by, int flags) {
+    ibv_xrcd_init_attr wanted{};
+    wanted.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    wanted.fd = file.number();
+    wanted.oflags = flags;
+    errno = 0;
+    return ibv_open_xrcd(by, &wanted);
+  };
+  ibv_context* const other = verbs.open_device(context->device);
+  left[0] = open_with(other, O_CREAT | O_EXCL);
+  left[1] = open_with(other, O_CREAT);
+  EXPECT_THAT(left[0], NotNull());
+  EXPECT_THAT(left[1], NotNull());
+  ibv_xrcd* const ours = open_with(context, 0);
+  ASSERT_THAT(ours, NotNull());
+  EXPECT_EQ(verbs.close_device(other), 0);
+  EXPECT_THAT(open_with(context, O_CREAT | O_EXCL), IsNull());
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_close_xrcd(ours), 0);
+
+  ibv_context* const last = verbs.open_device(context->device);
+  left[2] = open_with(last, O_CREAT | O_EXCL);
+  EXPECT_THAT(left[2], NotNull()) << "nobody has it any more";
+  EXPECT_EQ(verbs.close_device(last), 0);
+  ibv_xrcd* const again = open_with(context, O_CREAT | O_EXCL);
+  ASSERT_THAT(again, NotNull());
+  EXPECT_EQ(ibv_close_xrcd(again), 0);
+}
+
 // Nobody has the address, so that resolving it would take its time first.
 TEST_F(VerbsCalls, AWrongTransitionIsRefusedBeforeAnyAddressIsAskedFor) {
   ibv_qp* const pair = make_pair();

@@ -48,6 +48,7 @@ Verbs load_library() {
           .import_pd = find("ibv_import_pd"),
           .unimport_pd = find("ibv_unimport_pd"),
           .reg_mr = find("ibv_reg_mr"),
+          .reg_mr_iova2 = find("ibv_reg_mr_iova2"),
           .rereg_mr = find("ibv_rereg_mr"),
           .dereg_mr = find("ibv_dereg_mr"),
           .import_mr = find("ibv_import_mr"),

@@ -30,6 +30,7 @@ struct Verbs {
   decltype(&::ibv_import_pd) import_pd;
   decltype(&::ibv_unimport_pd) unimport_pd;
   decltype(&::ibv_reg_mr) reg_mr;
+  decltype(&::ibv_reg_mr_iova2) reg_mr_iova2;
   decltype(&::ibv_rereg_mr) rereg_mr;
   decltype(&::ibv_dereg_mr) dereg_mr;
   decltype(&::ibv_import_mr) import_mr;
