@@ -67,10 +67,11 @@ int Lowering::algorithm(const ast::Expr& expr) {
     fail(expr.at, "expected a member of HashAlgorithm");
   }
   const auto number = static_cast<int>(constant_value(value.expr));
-  if (number == crc32_custom || number == crc16_custom || number == random) {
+  if (number == random) {
     unsupported(expr.at, "HashAlgorithm." + value.type->members[static_cast<std::size_t>(number)]);
   }
-  return number;
+  // The reference switch begins with the usual polynomials in the custom ones, and a program cannot set others.
+  return number == crc32_custom ? crc32 : number == crc16_custom ? crc16 : number;
 }
 
 // Whether the header is valid that the value is a field of; -1: it is no field of a header.
