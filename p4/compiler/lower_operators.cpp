@@ -149,11 +149,13 @@ Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
   if (left.type == nullptr || !left.type->is_bits()) {
     fail(expr.at, "a shift is of a bit<N> or int<N>, not of " + text(left.type));
   }
-  if (right.kind == Value::Kind::integer) {
-    if (right.number.negative) {
+  const bool is_signed = right.type != nullptr && right.type->is_bits() && right.type->is_signed;
+  if (right.kind == Value::Kind::integer || (is_signed && is_constant(right))) {
+    const Number by = number_of(right, expr.at);
+    if (by.negative) {
       fail(expr.at, "a shift by a negative number");
     }
-    right = scalar_value(constant(right.number.magnitude, kWidest), types_.bits(kWidest, false));
+    right = scalar_value(constant(by.magnitude, kWidest), types_.bits(kWidest, false));
   }
   if (right.type == nullptr || !right.type->is_bits() || right.type->is_signed) {
     fail(expr.at, "a shift is by a bit<N>, not by " + text(right.type));

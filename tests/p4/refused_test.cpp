@@ -136,6 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"Condition", {.body = "if (h.x.a) { }"}, "expected a bool, found bit<8>"},
         {"SliceOutside", {.body = "h.x.a = 4w0 ++ h.x.a[8:5];"}, "[8:5] is no slice of bit<8>"},
         {"ShiftBySigned", {.body = "h.x.a = h.x.a << h.x.s;"}, "a shift is by a bit<N>, not by int<8>"},
+        {"ShiftByNegativeSigned", {.body = "h.x.a = h.x.a << 4s15;"}, "a shift by a negative number"},
         {"UnknownName", {.body = "h.x.a = nothing;"}, "'nothing' is not declared"},
         {"FunctionBelowItsUse",
          {.top = "bit<8> f(in bit<8> x) { return g(x); }\nbit<8> g(in bit<8> x) { return x; }",
