@@ -13,7 +13,6 @@ using ast::ExprKind;
 namespace {
 
 constexpr unsigned kDeepestExpression = 600;
-constexpr std::array<std::string_view, 3> kOldExterns{"clone3", "resubmit", "recirculate"};
 constexpr std::array<std::string_view, 6> kPureMethods{"isValid",       "minSizeInBits",  "minSizeInBytes",
                                                        "maxSizeInBits", "maxSizeInBytes", "length"};
 
@@ -112,9 +111,6 @@ Value Lowering::name(const ast::Expr& expr) {
   }
   const Symbol* symbol = find(expr.text, expr.global);
   if (symbol == nullptr) {
-    if (std::find(kOldExterns.begin(), kOldExterns.end(), expr.text) != kOldExterns.end()) {
-      unsupported(expr.at, "'" + expr.text + "', which v1model has given up; use the form with _preserving_field_list");
-    }
     fail(expr.at, not_found(expr.text, "'" + expr.text + "' is not declared"));
   }
   switch (symbol->kind) {
