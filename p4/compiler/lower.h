@@ -146,6 +146,15 @@ class Lowering {
   Value wide_cast(const Value& value, const Type* type, Location at);
   void store_in_parts(const Value& target, int expr, Location at);
   Value wide_slice(const Value& base, unsigned low, unsigned width, Location at);
+  std::vector<int> wide_parts(const Value& value, Location at);
+  Value wide_result(const std::vector<int>& parts, const Type* type, Location at);
+  int keep_bits(int expr, Location at);
+  std::vector<int> wide_sum(const std::vector<int>& a, const std::vector<int>& b, bool carry, Location at);
+  Value wide_unary(const std::string& op, const Value& value, Location at);
+  std::optional<Value> wide_arithmetic(const std::string& op, const Value& left, const Value& right, Location at);
+  int wide_less(const Value& left, const Value& right, Location at);
+  Value wide_shift(const Value& left, const Value& right, bool to_left, Location at);
+  Value wide_concatenation(const Value& left, const Value& right, Location at);
   [[nodiscard]] bool takes_externs(const ast::Declaration& declaration);
   std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr);
   void lower_waiting(Object& control, const ast::Expr& expr);
