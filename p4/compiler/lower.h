@@ -142,6 +142,7 @@ class Lowering {
   const Type* resolve(const ast::Type& type);
   Object* new_object(Object::Kind kind, const ast::Declaration* declaration);
   Value wide_value(const Number& number, const Type* type, Location at);
+  Value wide_literal(const Literal& literal, Location at);
   static void no_wide(const Value& value, const ast::Expr& expr);
   Value wide_cast(const Value& value, const Type* type, Location at);
   void store_in_parts(const Value& target, int expr, Location at);

@@ -47,7 +47,7 @@ Value Lowering::eval_inside(const ast::Expr& expr, const Type* expected) {
         return integer_value(expr.literal.value);
       }
       if (expr.literal.width > kWidest) {
-        return wide_value(expr.literal.value, types_.wide(expr.literal.width), expr.at);
+        return wide_literal(expr.literal, expr.at);
       }
       if (!expr.literal.value.fits(expr.literal.width, false)) {
         warnings_.push_back({expr.at, "the literal does not fit its width, and is cut"});

@@ -29,6 +29,25 @@ Value Lowering::wide_value(const Number& number, const Type* type, Location at) 
   return made;
 }
 
+Value Lowering::wide_literal(const Literal& literal, Location at) {
+  Value made = wide_value(literal.value, types_.wide(literal.width), at);
+  bool fits = true;
+  for (std::size_t i = 0; i < literal.above.size(); ++i) {
+    const std::size_t part = i + 1;
+    if (part >= made.items.size()) {
+      fits = fits && literal.above[i] == 0;
+      continue;
+    }
+    Value& item = made.items[made.items.size() - 1 - part];
+    fits = fits && literal.above[i] <= ones(item.type->width);
+    item = scalar_value(constant(literal.above[i], item.type->width), item.type);
+  }
+  if (!fits) {
+    warnings_.push_back({at, "the literal does not fit its width, and is cut"});
+  }
+  return made;
+}
+
 // Bits [low, low + width), which may lie in two parts.
 Value Lowering::wide_slice(const Value& base, unsigned low, unsigned width, Location at) {
   if (width > kWidest) {  // only to be read

@@ -23,6 +23,9 @@ control In(inout H h, inout M m, STANDARD) {
       10: { h.o.r = h.o.a; h.o.r += h.o.b; h.o.r ^= h.o.a; h.o.r <<= h.o.n; h.o.r -= 1; }
       11: { h.o.r = ((1 << 100) + (bit<300>)h.o.n) << ((h.o.n & 1) + 199); }
       12: { const bit<300> k = ((bit<300>)1 << 299) - 1; h.o.r = k ^ (h.o.n == 1 ? h.o.a : h.o.b); }
+      13: { h.o.r = 300w0xfedcba9876543210_fedcba9876543210_fedcba9876543210_fedcba9876543210_abc; }
+      14: { h.o.r = 300w1234567890123456789012345678901234567890123456789012345678901234567890 ^ 300w0b1; }
+      15: { h.o.r = 300w0xffff_fedcba9876543210_fedcba9876543210_fedcba9876543210_fedcba9876543210_abc; }
     }
     h.o.a = 0;
     h.o.b = 0;
