@@ -155,6 +155,7 @@ class Lowering {
   std::optional<Value> wide_arithmetic(const std::string& op, const Value& left, const Value& right, Location at);
   int wide_less(const Value& left, const Value& right, Location at);
   Value wide_shift(const Value& left, const Value& right, bool to_left, Location at);
+  Value wide_amount(const Value& value, Location at);
   Value wide_concatenation(const Value& left, const Value& right, Location at);
   [[nodiscard]] bool takes_externs(const ast::Declaration& declaration);
   std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr);

@@ -153,6 +153,9 @@ Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
   if (left.type == nullptr || !(left.type->is_bits() || left.type->is_wide)) {
     fail(expr.at, "a shift is of a bit<N> or int<N>, not of " + text(left.type));
   }
+  if (right.type != nullptr && right.type->is_wide) {
+    right = wide_amount(right, expr.at);
+  }
   const bool is_signed = right.type != nullptr && right.type->is_bits() && right.type->is_signed;
   if (right.kind == Value::Kind::integer || (is_signed && is_constant(right))) {
     const Number by = number_of(right, expr.at);
@@ -313,7 +316,7 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
       std::move(side->begin(), side->end(), std::back_inserter(*block_));
     }
     if (a.kind == Value::Kind::integer && b.kind == Value::Kind::integer) {
-      if (expected == nullptr || !(expected->is_bits() || expected->is_new)) {
+      if (expected == nullptr || !(expected->is_bits() || expected->is_new || expected->is_wide)) {
         if (is_constant(condition)) {
           return constant_value(condition) != 0 ? a : b;
         }

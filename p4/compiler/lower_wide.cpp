@@ -271,6 +271,18 @@ Value Lowering::wide_shift(const Value& left, const Value& right, bool to_left, 
   return wide_result(shifted, left.type, at);
 }
 
+// How far a shift by a wide value goes: what does not fit the lowest part is farther than any value has bits.
+Value Lowering::wide_amount(const Value& value, Location at) {
+  const std::vector<int> parts = wide_parts(value, at);
+  std::vector<int> fits;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    fits.push_back(node(ir::Op::equal, 1, parts[i], constant(0, width_of(parts[i]))));
+  }
+  const int most = constant(ones(kWidest), kWidest);
+  return scalar_value(node(ir::Op::conditional, kWidest, all_of(std::move(fits)), parts[0], most),
+                      types_.bits(kWidest, false));
+}
+
 Value Lowering::wide_concatenation(const Value& left, const Value& right, Location at) {
   const unsigned width = left.type->width + right.type->width;
   if (width > kLargestVarbit) {
