@@ -142,10 +142,21 @@ class Lowering {
   const Type* resolve(const ast::Type& type);
   Object* new_object(Object::Kind kind, const ast::Declaration* declaration);
   Value wide_value(const Number& number, const Type* type, Location at);
+  Value wide_literal(const Literal& literal, Location at);
   static void no_wide(const Value& value, const ast::Expr& expr);
   Value wide_cast(const Value& value, const Type* type, Location at);
   void store_in_parts(const Value& target, int expr, Location at);
   Value wide_slice(const Value& base, unsigned low, unsigned width, Location at);
+  std::vector<int> wide_parts(const Value& value, Location at);
+  Value wide_result(const std::vector<int>& parts, const Type* type, Location at);
+  int keep_bits(int expr, Location at);
+  std::vector<int> wide_sum(const std::vector<int>& a, const std::vector<int>& b, bool carry, Location at);
+  Value wide_unary(const std::string& op, const Value& value, Location at);
+  std::optional<Value> wide_arithmetic(const std::string& op, const Value& left, const Value& right, Location at);
+  int wide_less(const Value& left, const Value& right, Location at);
+  Value wide_shift(const Value& left, const Value& right, bool to_left, Location at);
+  Value wide_amount(const Value& value, Location at);
+  Value wide_concatenation(const Value& left, const Value& right, Location at);
   [[nodiscard]] bool takes_externs(const ast::Declaration& declaration);
   std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr);
   void lower_waiting(Object& control, const ast::Expr& expr);
@@ -307,7 +318,21 @@ class Lowering {
             ir::Block& after, bool known = false);
   Value apply_table(Object& table, Location at);
 
+  // lower_old_externs.cpp
+  [[nodiscard]] static bool is_old_extern(std::string_view name);
+  [[nodiscard]] std::span<const Value> parameters_here() const;
+  [[nodiscard]] const Value& standard_here() const;
+  void old_extern(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at);
+  [[nodiscard]] std::optional<int> frame_slot(const ir::Place& place) const;
+  void kept_slots(const Value& value, std::vector<int>& slots, Location at);
+  int kept_list(const ast::Expr& data);
+  void add_kept_lists();
+
   // lower_externs.cpp
+  void only_in(bool allowed, const std::string& name, const std::string& where, Location at) const;
+  void clone(const std::string& name, const ast::Expr& kind, const ast::Expr& session, int list, Location at);
+  void send_again(const std::string& name, int list, Location at);
+  void mark_to_drop(const Value& meta, Location at);
   Value extern_call(const Object& function, const ast::Expr& call);
   Value extern_method(const Object& object, const std::string& method, const ast::Expr& call);
   void checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at);
@@ -418,6 +443,9 @@ class Lowering {
   bool is_quiet_ = false;  // a header that becomes valid is no part of the packet: packet_length stays
   const ast::Declaration* main_ = nullptr;
   unsigned depth_ = 0;
+  Value metadata_;                                       // of the program, in the frame
+  Value standard_;                                       // the standard ones
+  std::vector<std::vector<int>> kept_lists_;             // slots of the frame, of each list that a call has written
   std::size_t state_bytes_ = 0;                          // of registers and counters
   const Object* instance_ = nullptr;                     // the control or parser that is being lowered
   std::string prefix_;                                   // of the control or parser that is being lowered

@@ -17,6 +17,14 @@ Value Lowering::call(const ast::Expr& expr, const Type* expected) {
   if (callee.kind == ExprKind::type) {
     unsupported(callee.at, "a constructor among expressions");
   }
+  if (callee.kind == ExprKind::name && is_old_extern(callee.text) && find(callee.text, callee.global) == nullptr) {
+    std::vector<const ast::Expr*> arguments;
+    for (std::size_t i = 1; i < expr.operands.size(); ++i) {
+      arguments.push_back(expr.operands[i].get());
+    }
+    old_extern(callee.text, arguments, expr.at);
+    return {};
+  }
   const Value target = eval(callee);
   if (target.kind == Value::Kind::type) {
     unsupported(callee.at, "a constructor among expressions");

@@ -168,6 +168,9 @@ Value Lowering::cast(const Value& value, const Type* type, Location at) {
   if (value.kind == Value::Kind::integer && type->is_bits()) {
     return scalar_value(constant(value.number.bits(type->width), type->width), type);
   }
+  if (value.kind == Value::Kind::integer && type->is_wide) {
+    return wide_value(value.number, type, at);
+  }
   if (type == types_.any_integer && is_constant(value)) {
     return integer_value(number_of(value, at));
   }

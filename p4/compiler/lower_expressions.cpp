@@ -13,7 +13,6 @@ using ast::ExprKind;
 namespace {
 
 constexpr unsigned kDeepestExpression = 600;
-constexpr std::array<std::string_view, 3> kOldExterns{"clone3", "resubmit", "recirculate"};
 constexpr std::array<std::string_view, 6> kPureMethods{"isValid",       "minSizeInBits",  "minSizeInBytes",
                                                        "maxSizeInBits", "maxSizeInBytes", "length"};
 
@@ -48,7 +47,7 @@ Value Lowering::eval_inside(const ast::Expr& expr, const Type* expected) {
         return integer_value(expr.literal.value);
       }
       if (expr.literal.width > kWidest) {
-        return wide_value(expr.literal.value, types_.wide(expr.literal.width), expr.at);
+        return wide_literal(expr.literal, expr.at);
       }
       if (!expr.literal.value.fits(expr.literal.width, false)) {
         warnings_.push_back({expr.at, "the literal does not fit its width, and is cut"});
@@ -112,9 +111,6 @@ Value Lowering::name(const ast::Expr& expr) {
   }
   const Symbol* symbol = find(expr.text, expr.global);
   if (symbol == nullptr) {
-    if (std::find(kOldExterns.begin(), kOldExterns.end(), expr.text) != kOldExterns.end()) {
-      unsupported(expr.at, "'" + expr.text + "', which v1model has given up; use the form with _preserving_field_list");
-    }
     fail(expr.at, not_found(expr.text, "'" + expr.text + "' is not declared"));
   }
   switch (symbol->kind) {

@@ -67,10 +67,11 @@ int Lowering::algorithm(const ast::Expr& expr) {
     fail(expr.at, "expected a member of HashAlgorithm");
   }
   const auto number = static_cast<int>(constant_value(value.expr));
-  if (number == crc32_custom || number == crc16_custom || number == random) {
+  if (number == random) {
     unsupported(expr.at, "HashAlgorithm." + value.type->members[static_cast<std::size_t>(number)]);
   }
-  return number;
+  // The reference switch begins with the usual polynomials in the custom ones, and a program cannot set others.
+  return number == crc32_custom ? crc32 : number == crc16_custom ? crc16 : number;
 }
 
 // Whether the header is valid that the value is a field of; -1: it is no field of a header.
@@ -236,6 +237,44 @@ void Lowering::checksum(const std::string& name, const std::vector<const ast::Ex
   }
 }
 
+void Lowering::only_in(bool allowed, const std::string& name, const std::string& where, Location at) const {
+  if (!allowed && stage_ != Stage::unknown) {
+    fail(at, name + " is for " + where);
+  }
+}
+
+void Lowering::clone(const std::string& name, const ast::Expr& kind, const ast::Expr& session, int list, Location at) {
+  const Value type = eval(kind);
+  if (type.type == nullptr || type.type->name != "CloneType" || !is_constant(type)) {
+    fail(kind.at, "expected CloneType.I2E or CloneType.E2E");
+  }
+  const bool to_egress = constant_value(type.expr) == 0;
+  only_in(stage_ == (to_egress ? Stage::ingress : Stage::egress), name,
+          to_egress ? "Ingress with CloneType.I2E" : "Egress with CloneType.E2E", at);
+  const Type* number = types_.bits(32, false);
+  const int chosen = scalar(coerce(eval(session, number), number, session.at), session.at);
+  ir::Statement& made = add(ir::Do::clone, at);
+  made.expr = chosen;
+  made.count = list;
+}
+
+void Lowering::send_again(const std::string& name, int list, Location at) {
+  const bool again = name.starts_with("resubmit");
+  only_in(stage_ == (again ? Stage::ingress : Stage::egress), name, again ? "Ingress" : "Egress", at);
+  add(again ? ir::Do::resubmit : ir::Do::recirculate, at).count = list;
+}
+
+void Lowering::mark_to_drop(const Value& meta, Location at) {
+  for (std::size_t i = 0; i < meta.type->fields.size(); ++i) {
+    const FieldType& field = meta.type->fields[i];
+    if (field.name == "egress_spec" || field.name == "mcast_grp") {
+      ir::Statement& assign = add(ir::Do::assign, at);
+      assign.to = moved(meta.place, field_offset(meta.type, i));
+      assign.expr = constant(field.name == "egress_spec" ? 511 : 0, field.type->width);
+    }
+  }
+}
+
 Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
   const ast::Declaration* chosen = nullptr;
   for (const ast::Declaration* one : function.overloads) {
@@ -243,10 +282,11 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
       chosen = one;
     }
   }
+  if (function.name == "mark_to_drop" && expr.operands.size() == 1) {
+    old_extern(function.name, {}, expr.at);
+    return {};
+  }
   if (chosen == nullptr) {
-    if (function.name == "mark_to_drop" && expr.operands.size() == 1) {
-      unsupported(expr.at, "mark_to_drop() without the standard metadata");
-    }
     fail(expr.at, fmt::format("there is no function '{}' with {} parameters", function.name, expr.operands.size() - 1));
   }
   const std::string& name = function.name;
@@ -260,13 +300,8 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     return scalar(coerce(eval(*arguments[which], type), type, arguments[which]->at), arguments[which]->at);
   };
   const bool pipeline = stage_ == Stage::ingress || stage_ == Stage::egress;
-  const auto only_in = [&](bool allowed, const char* where) {
-    if (!allowed && stage_ != Stage::unknown) {
-      fail(expr.at, name + " is for " + where);
-    }
-  };
   if (name == "verify") {
-    only_in(stage_ == Stage::parser, "parsers");
+    only_in(stage_ == Stage::parser, name, "parsers", expr.at);
     const int condition = boolean(*arguments[0]);
     const Value error = coerce(eval(*arguments[1]), types_.error, arguments[1]->at);
     ir::Block reject = collect([&] { add(ir::Do::reject, expr.at).expr = scalar(error, expr.at); });
@@ -274,21 +309,14 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     branch.expr = condition;
     branch.no = std::move(reject);
   } else if (name == "mark_to_drop") {
-    only_in(pipeline, "Ingress and Egress");
+    only_in(pipeline, name, "Ingress and Egress", expr.at);
     const Value meta = place_of(*arguments[0]);
     if (meta.type->name != "standard_metadata_t") {
       fail(arguments[0]->at, "expected the standard metadata");
     }
-    for (std::size_t i = 0; i < meta.type->fields.size(); ++i) {
-      const FieldType& field = meta.type->fields[i];
-      if (field.name == "egress_spec" || field.name == "mcast_grp") {
-        ir::Statement& assign = add(ir::Do::assign, expr.at);
-        assign.to = moved(meta.place, field_offset(meta.type, i));
-        assign.expr = constant(field.name == "egress_spec" ? 511 : 0, field.type->width);
-      }
-    }
+    mark_to_drop(meta, expr.at);
   } else if (name == "hash") {
-    only_in(stage_ != Stage::parser, "controls");
+    only_in(stage_ != Stage::parser, name, "controls", expr.at);
     hash(arguments, expr.at);
   } else if (name.starts_with("verify_checksum") || name.starts_with("update_checksum")) {
     checksum(name, arguments, expr.at);
@@ -307,29 +335,17 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     made.count = static_cast<int>(target.type->width);
     store(target, result, expr.at);
   } else if (name == "clone" || name == "clone_preserving_field_list") {
-    const Value type = eval(*arguments[0]);
-    if (type.type == nullptr || type.type->name != "CloneType" || !is_constant(type)) {
-      fail(arguments[0]->at, "expected CloneType.I2E or CloneType.E2E");
-    }
-    const bool to_egress = constant_value(type.expr) == 0;
-    only_in(stage_ == (to_egress ? Stage::ingress : Stage::egress),
-            to_egress ? "Ingress with CloneType.I2E" : "Egress with CloneType.E2E");
-    const int session = number(1, 32);
-    const int list = arguments.size() > 2 ? field_list(*arguments[2]) : -1;
-    ir::Statement& made = add(ir::Do::clone, expr.at);
-    made.expr = session;
-    made.count = list;
+    clone(name, *arguments[0], *arguments[1], arguments.size() > 2 ? field_list(*arguments[2]) : -1, expr.at);
   } else if (name == "resubmit_preserving_field_list" || name == "recirculate_preserving_field_list") {
-    const bool again = name.starts_with("resubmit");
-    only_in(stage_ == (again ? Stage::ingress : Stage::egress), again ? "Ingress" : "Egress");
-    const int list = field_list(*arguments[0]);
-    add(again ? ir::Do::resubmit : ir::Do::recirculate, expr.at).count = list;
+    send_again(name, field_list(*arguments[0]), expr.at);
+  } else if (is_old_extern(name)) {
+    old_extern(name, arguments, expr.at);
   } else if (name == "truncate") {
-    only_in(pipeline, "Ingress and Egress");
+    only_in(pipeline, name, "Ingress and Egress", expr.at);
     const int bytes = number(0, 32);
     add(ir::Do::truncate, expr.at).expr = bytes;
   } else if (name == "digest") {
-    only_in(stage_ == Stage::ingress, "Ingress");
+    only_in(stage_ == Stage::ingress, name, "Ingress", expr.at);
     static_cast<void>(number(0, 32));
     Flat flat;
     flatten(eval(*arguments[1]), flat, arguments[1]->at);

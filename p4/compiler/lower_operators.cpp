@@ -28,7 +28,9 @@ Value Lowering::unary(const ast::Expr& expr, const Type* expected) {
     }
     return expr.text == "-" ? integer_value(negate(operand.number)) : operand;
   }
-  no_wide(operand, expr);
+  if (operand.type != nullptr && operand.type->is_wide && expr.text != "!") {
+    return wide_unary(expr.text, operand, expr.at);
+  }
   if (operand.type == nullptr || !operand.type->is_bits()) {
     fail(expr.at, "'" + expr.text + "' needs a bit<N> or int<N>, not " + text(operand.type));
   }
@@ -84,14 +86,13 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
       if (side->kind == Value::Kind::string) {
         unsupported(expr.at, "concatenation of strings");
       }
-      no_wide(*side, expr);
-      if (side->type == nullptr || !side->type->is_bits()) {
+      if (side->type == nullptr || !(side->type->is_bits() || side->type->is_wide)) {
         fail(expr.at, "'++' needs values of known width, not " + text(side->type));
       }
     }
     const unsigned width = left.type->width + right.type->width;
     if (width > kWidest) {
-      unsupported(expr.at, fmt::format("a value of {} bits; at most {}", width, kWidest));
+      return wide_concatenation(left, right, expr.at);
     }
     const int made =
         node(ir::Op::concatenate, width, scalar(left, expr.at), scalar(right, expr.at), -1, false, right.type->width);
@@ -107,8 +108,12 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
     }
     return integer_value(combine(op, left.number, right.number, expr.at));
   }
-  no_wide(left, expr);
-  no_wide(right, expr);
+  if (left.type != nullptr && left.type == right.type && left.type->is_wide) {
+    if (const std::optional<Value> made = wide_arithmetic(op, left, right, expr.at)) {
+      return *made;
+    }
+    no_wide(left, expr);
+  }
   if (left.type != right.type || left.type == nullptr || !left.type->is_bits()) {
     fail(expr.at, "'" + op + "' cannot join " + text(left.type) + " and " + text(right.type));
   }
@@ -136,7 +141,6 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
 }
 
 Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
-  no_wide(left, expr);
   for (Value* side : {&left, &right}) {
     *side = bits_of(*side, expr.at);
   }
@@ -146,17 +150,25 @@ Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
     }
     return integer_value(combine(expr.text, left.number, number_of(right, expr.at), expr.at));
   }
-  if (left.type == nullptr || !left.type->is_bits()) {
+  if (left.type == nullptr || !(left.type->is_bits() || left.type->is_wide)) {
     fail(expr.at, "a shift is of a bit<N> or int<N>, not of " + text(left.type));
   }
-  if (right.kind == Value::Kind::integer) {
-    if (right.number.negative) {
+  if (right.type != nullptr && right.type->is_wide) {
+    right = wide_amount(right, expr.at);
+  }
+  const bool is_signed = right.type != nullptr && right.type->is_bits() && right.type->is_signed;
+  if (right.kind == Value::Kind::integer || (is_signed && is_constant(right))) {
+    const Number by = number_of(right, expr.at);
+    if (by.negative) {
       fail(expr.at, "a shift by a negative number");
     }
-    right = scalar_value(constant(right.number.magnitude, kWidest), types_.bits(kWidest, false));
+    right = scalar_value(constant(by.magnitude, kWidest), types_.bits(kWidest, false));
   }
   if (right.type == nullptr || !right.type->is_bits() || right.type->is_signed) {
     fail(expr.at, "a shift is by a bit<N>, not by " + text(right.type));
+  }
+  if (left.type->is_wide) {
+    return wide_shift(left, right, expr.text == "<<", expr.at);
   }
   const ir::Op op = expr.text == "<<" ? ir::Op::shift_left : ir::Op::shift_right;
   return scalar_value(
@@ -183,8 +195,11 @@ Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
     const int same = equal(left, right, expr.at);
     return scalar_value(op == "==" ? same : logical_not(same), types_.boolean);
   }
-  no_wide(left, expr);
-  no_wide(right, expr);
+  if (left.type != nullptr && left.type == right.type && left.type->is_wide) {
+    const bool swaps = op == ">" || op == "<=";  // a <= b: not b < a
+    const int is_less = swaps ? wide_less(right, left, expr.at) : wide_less(left, right, expr.at);
+    return scalar_value(op == "<" || op == ">" ? is_less : logical_not(is_less), types_.boolean);
+  }
   left = bits_of(left, expr.at);
   right = bits_of(right, expr.at);
   if (left.type != right.type || left.type == nullptr || !left.type->is_bits()) {
@@ -301,7 +316,7 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
       std::move(side->begin(), side->end(), std::back_inserter(*block_));
     }
     if (a.kind == Value::Kind::integer && b.kind == Value::Kind::integer) {
-      if (expected == nullptr || !(expected->is_bits() || expected->is_new)) {
+      if (expected == nullptr || !(expected->is_bits() || expected->is_new || expected->is_wide)) {
         if (is_constant(condition)) {
           return constant_value(condition) != 0 ? a : b;
         }

@@ -175,6 +175,8 @@ void Lowering::package() {
     fail(parser.parameters[3].at, "expected standard_metadata_t");
   }
   standard_metadata(standard);
+  metadata_ = meta;
+  standard_ = standard;
   out_.persistent_slots = static_cast<int>(out_.slot_widths.size());
   out_.metadata_slot = meta.place.slot;
   if (meta.type->kind == Type::Kind::structure) {
@@ -207,6 +209,7 @@ void Lowering::package() {
   out_.egress = control(3, Stage::egress, pipeline_places);
   out_.compute = control(4, Stage::compute, short_places);
   out_.deparser = control(5, Stage::deparser, deparser_places);
+  add_kept_lists();
   stage_ = Stage::none;
 }
 

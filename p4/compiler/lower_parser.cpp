@@ -325,6 +325,11 @@ Value Lowering::packet_out_method(const ast::Expr& expr, const std::string& meth
 }
 
 void Lowering::emit(const Value& value, Location at) {
+  const bool is_written = value.kind == Value::Kind::list || value.kind == Value::Kind::invalid;
+  if (is_written && value.type != nullptr && value.type->is_data()) {  // a constant, or (HEADER){...}
+    emit(data_of(value, at), at);
+    return;
+  }
   if (value.kind == Value::Kind::list) {
     for (const Value& item : value.items) {
       emit(item, at);

@@ -182,13 +182,10 @@ std::optional<ir::Place> Lowering::header_of_key(const ast::Expr& expr, const Va
   if (expr.kind != ExprKind::binary || expr.text != "&" || has_effects(expr)) {
     return header_of(value);
   }
-  std::optional<ir::Place> found;
-  static_cast<void>(collect([&] {
-    const Value left = eval(*expr.operands[0], value.type);
-    const Value right = eval(*expr.operands[1], value.type);
-    found = is_constant(right) ? header_of(left) : is_constant(left) ? header_of(right) : std::nullopt;
-  }));
-  return found;
+  // What this computes stays, too: where a header of a stack is, the packet may say.
+  const Value left = eval(*expr.operands[0], value.type);
+  const Value right = eval(*expr.operands[1], value.type);
+  return is_constant(right) ? header_of(left) : is_constant(left) ? header_of(right) : std::nullopt;
 }
 
 void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo& info, std::vector<const Type*>& types,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 
 namespace sidelatch::p4 {
 
@@ -158,6 +159,8 @@ Literal parse_literal(std::string_view text, Location at) {
   if (digits.empty()) {
     fail(at, "a number without digits");
   }
+  constexpr unsigned kLimbBits = 64;
+  std::vector<std::uint64_t> limbs;  // the lowest first
   for (const char c : digits) {
     const unsigned digit = std::isdigit(static_cast<unsigned char>(c)) != 0 ? static_cast<unsigned>(c - '0')
                            : c >= 'a' && c <= 'f'                           ? static_cast<unsigned>(c - 'a' + 10)
@@ -165,12 +168,30 @@ Literal parse_literal(std::string_view text, Location at) {
     if (digit >= base) {
       fail(at, "'" + std::string(text) + "' is not a number");
     }
-    U128 value = 0;
-    if (__builtin_mul_overflow(literal.value.magnitude, U128{base}, &value) ||
-        __builtin_add_overflow(value, U128{digit}, &value)) {
+    U128 carry = digit;
+    for (std::uint64_t& limb : limbs) {
+      carry += U128{limb} * base;
+      limb = static_cast<std::uint64_t>(carry);
+      carry >>= kLimbBits;
+    }
+    if (carry != 0) {
+      limbs.push_back(static_cast<std::uint64_t>(carry));
+    }
+    if (limbs.size() > kLargestVarbit / kLimbBits) {
       too_large(at);
     }
-    literal.value.magnitude = value;
+  }
+  limbs.resize(std::max<std::size_t>(2, (limbs.size() + 1) / 2 * 2));
+  for (std::size_t i = 0; i < limbs.size(); i += 2) {
+    const U128 part = U128{limbs[i + 1]} << kLimbBits | limbs[i];
+    if (i == 0) {
+      literal.value.magnitude = part;
+    } else {
+      literal.above.push_back(part);
+    }
+  }
+  if (!literal.above.empty() && literal.width <= kWidest) {
+    too_large(at);
   }
   return literal;
 }

@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sidelatch::p4 {
 
@@ -38,6 +39,7 @@ struct Number {
 /// A literal: 12, 0xff, 8w0b1010, 4s7. width 0: an int.
 struct Literal {
   Number value;
+  std::vector<U128> above;  // of more than kWidest bits, if the width is larger: the others, the lowest first
   unsigned width = 0;
   bool is_signed = false;
 };

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
@@ -110,8 +111,7 @@ class Runner {
     } else if (command == "no_packet") {
       nothing_expected_ = line_;
     } else if (command == "add") {
-      auto [table, entry] = stf::entry_of(switch_.program().info(), rest);
-      switch_.state().tables[table].add(entry);
+      add(stf::entry_of(switch_.program().info(), rest));
     } else if (command == "setdefault") {
       const stf::DefaultAction made = stf::default_of(switch_.program().info(), rest);
       switch_.state().tables[made.table].set_default(made.action, made.arguments);
@@ -309,6 +309,34 @@ class Runner {
     }
   }
 
+  void add(const stf::NamedEntry& made) {
+    const EntryHandle handle = switch_.state().tables[made.table].add(made.entry);
+    if (!made.name.empty()) {
+      entries_[without_dollar(made.name)] = {made.table, handle};
+    }
+  }
+
+  // "add ... = NAME" and "$NAME" are the same entry.
+  static std::string without_dollar(const std::string& name) { return name.starts_with('$') ? name.substr(1) : name; }
+
+  // The number of an element, or of the entry with this name.
+  std::uint32_t counted_number(const std::string& counter, const std::string& text) {
+    const std::vector<std::string> words = stf::split(text);
+    if (words.size() != 1 || std::isdigit(static_cast<unsigned char>(words[0].front())) != 0) {
+      return stf::number(text);
+    }
+    const auto entry = entries_.find(without_dollar(words[0]));
+    if (entry == entries_.end()) {
+      bad("there is no entry '" + words[0] + "'");
+    }
+    State& state = switch_.state();
+    const auto which = static_cast<std::size_t>(&state.counter(counter) - state.counters.data());
+    if (switch_.program().info().counters[which].table != static_cast<int>(entry->second.table)) {
+      bad(fmt::format("'{}' is no entry of the table that {} counts", words[0], counter));
+    }
+    return entry->second.entry;
+  }
+
   // An element of a counter; of a direct one that of an entry of its table, which count from 0 as they were added.
   Count& counted(const std::string& name, std::uint32_t index) {
     State& state = switch_.state();
@@ -326,12 +354,12 @@ class Runner {
     return counter[index];
   }
 
-  // check_counter NAME(INDEX) [packets|bytes CONDITION NUMBER]
+  // check_counter NAME(INDEX) [packets|bytes CONDITION NUMBER], or of a direct counter NAME($ENTRY)
   void check_counter(const std::string& rest) {
     const stf::Call counter = stf::call(rest);
     const std::vector<std::string> words = stf::split(counter.after);
     const std::string& name = counter.name;
-    const std::uint32_t index = stf::number(counter.arguments);
+    const std::uint32_t index = counted_number(name, counter.arguments);
     const Count& count = counted(name, index);
     if (words.empty()) {
       return;
@@ -413,6 +441,11 @@ class Runner {
   std::set<std::uint16_t> anything_;
   std::map<std::uint16_t, std::vector<std::uint32_t>> groups_;  // numbers of nodes
   std::vector<Node> nodes_;
+  struct Handle {
+    std::size_t table;
+    EntryHandle entry;
+  };
+  std::map<std::string, Handle> entries_;  // that the test has given names
   std::size_t nothing_expected_ = 0;
 };
 

@@ -414,7 +414,7 @@ Match fitting(const KeyInfo& key, Match match) {
 
 }  // namespace
 
-std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::string& rest) {
+NamedEntry entry_of(const ProgramInfo& program, const std::string& rest) {
   // TABLE [PRIORITY] KEY:VALUE... ACTION(ARGUMENTS) [= NAME]
   std::string text = plain(rest);
   std::string action_text;
@@ -477,13 +477,17 @@ std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::st
     throw ControlError("an entry of a table with ternary, range or optional keys needs a priority");
   }
   std::vector<ActionCall> calls;
+  std::string name;
   std::istringstream parts(action_text);
   for (std::string part; std::getline(parts, part, '|');) {
     const Call made = call(part);
-    // The reference runner lets entries have names, of which no line makes use.
-    const std::vector<std::string> after = split(made.after);
-    if (!after.empty() && (after.size() != 2 || after[0] != "=")) {
-      throw ControlError("nothing but '= NAME' may follow the action, not '" + restored(trimmed(made.after)) + "'");
+    const std::string after = trimmed(made.after);
+    if (!after.empty()) {
+      const std::vector<std::string> names = split(after.substr(1));
+      if (after.front() != '=' || names.size() != 1) {
+        throw ControlError("nothing but '= NAME' may follow the action, not '" + restored(after) + "'");
+      }
+      name = names.front();
     }
     const std::size_t number = action_number(info, made.name);
     calls.push_back({number, arguments(info.actions[number], made.arguments)});
@@ -495,7 +499,7 @@ std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::st
     entry.group = std::move(calls);
   }
   entry.priority = priority.value_or(0);
-  return {which, std::move(entry)};
+  return {which, std::move(entry), std::move(name)};
 }
 
 DefaultAction default_of(const ProgramInfo& program, const std::string& rest) {

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace sidelatch::p4::stf {
@@ -33,8 +32,13 @@ struct Call {
 /// Of "NAME(ARGUMENT:VALUE, ...)" or "NAME".
 [[nodiscard]] Call call(const std::string& text);
 
-/// The table's number and the entry of "TABLE [PRIORITY] KEY:VALUE... ACTION(ARGUMENTS) [= NAME]".
-[[nodiscard]] std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::string& rest);
+struct NamedEntry {
+  std::size_t table = 0;
+  Entry entry;
+  std::string name;  ///< empty: it has none
+};
+/// Of "TABLE [PRIORITY] KEY:VALUE... ACTION(ARGUMENTS) [= NAME]".
+[[nodiscard]] NamedEntry entry_of(const ProgramInfo& program, const std::string& rest);
 
 struct DefaultAction {
   std::size_t table = 0;

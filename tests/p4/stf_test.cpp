@@ -242,6 +242,22 @@ TEST_F(Stf, Counters) {
   EXPECT_THAT(failures("check_counter counted(2) packets == 0\n"), ElementsAre(HasSubstr("counted has 2 counters")));
 }
 
+// The reference compiler's grammar lets an entry have a name, which stands for it where it is counted.
+TEST_F(Stf, ANamedEntryIsCounted) {
+  EXPECT_THAT(failures("add with_counter h.h.a:0x01 NoAction() = one\nadd with_counter h.h.a:0x02 NoAction() =$two\n"
+                       "packet 0 05 02 0000 00000000\nexpect 2 05 02\n"
+                       "check_counter direct($one) packets == 0\ncheck_counter direct($two) packets == 1\n"
+                       "check_counter direct( two ) bytes == 8\ncheck_counter I.direct($one)\n"),
+              IsEmpty());
+  EXPECT_THAT(failures("check_counter direct($one)\n"), ElementsAre(HasSubstr("there is no entry '$one'")));
+  EXPECT_THAT(failures("add my_exact h.h.a:0x01 my_set(x:7) = one\ncheck_counter direct($one)\n"),
+              ElementsAre(HasSubstr("'$one' is no entry of the table that direct counts")));
+  EXPECT_THAT(failures("add with_counter h.h.a:0x01 NoAction() = one\ncheck_counter counted($one)\n"),
+              ElementsAre(HasSubstr("'$one' is no entry of the table that counted counts")));
+  EXPECT_THAT(failures("add my_exact h.h.a:0x01 my_set(x:7) = one two\n"),
+              ElementsAre(HasSubstr("nothing but '= NAME' may follow the action, not '= one two'")));
+}
+
 // "Never" is 0 to many programs, so the first packet must not come at 0; and one that waits must see time pass. The
 // switch counts in microseconds.
 TEST_F(Stf, TimePasses) {

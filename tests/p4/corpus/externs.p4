@@ -39,6 +39,8 @@ control In(inout H h, inout M m, STANDARD) {
     else if (h.c.op == 0x14) { hash(h.c.v, HashAlgorithm.csum16, 32w0, { h.t.text[71:8] }, 32w0x10000); }
     else if (h.c.op == 0x15) { hash(h.c.v, HashAlgorithm.identity, 32w1, { h.t.text[71:56] }, 32w0x10000); }
     else if (h.c.op == 0x16) { hash(h.c.v, HashAlgorithm.xor16, 32w0, { h.t.text[71:40] }, 32w0x10000); }
+    else if (h.c.op == 0x17) { hash(h.c.v, HashAlgorithm.crc32_custom, 32w0, { h.t.text }, 64w0x100000000); }
+    else if (h.c.op == 0x18) { hash(h.c.v, HashAlgorithm.crc16_custom, 32w0, { h.t.text }, 32w0x10000); }
   }
 }
 NO_EGRESS(H, M)

@@ -9,7 +9,7 @@ struct M {}
 parser Parse(packet_in b, out H h, inout M m, STANDARD) {
   state start {
     b.extract(h.k);
-    transition select(h.k.op) { 0x80 &&& 0x80: value; 0x10 &&& 0x10: digits; 3: elements; default: accept; }
+    transition select(h.k.op) { 0x80 &&& 0x80: value; 0x10 &&& 0x10: digits; 3: elements; 5: elements; default: accept; }
   }
   state value { b.extract(h.v); transition accept; }
   state digits { b.extract(h.t); transition accept; }
@@ -23,6 +23,8 @@ control In(inout H h, inout M m, STANDARD) {
   table whole { key = { h.v.x : exact; } actions = { set; } const entries = { 0 : set(7); 0x1234 : set(8); } }
   table masked { key = { h.v.x & 0xff00 : ternary @name("masked"); } actions = { set; } const entries = { 0 : set(7); _ : set(8); } }
   table part { key = { h.v.x[7:0] : ternary @name("part"); } actions = { set; } const entries = { 0 : set(7); _ : set(8); } }
+  // Of the element that the packet names.
+  table element { key = { h.s[h.k.a].a & 0x0f : exact @name("element"); } actions = { set; } const entries = { 0 : set(7); 2 : set(8); } }
   apply {
     standard.egress_spec = 2;
     if (standard.checksum_error == 1) { mark_to_drop(standard); return; }
@@ -41,6 +43,7 @@ control In(inout H h, inout M m, STANDARD) {
     else if (h.k.op == 0x84) { h.v.setInvalid(); part.apply(); }
     else if (h.k.op == 0x86) { h.v.setInvalid(); masked.apply(); }
     else if (h.k.op == 0x88) { whole.apply(); }
+    else if (h.k.op == 5) { h.s[0].setInvalid(); element.apply(); }
   }
 }
 NO_EGRESS(H, M)

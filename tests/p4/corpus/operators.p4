@@ -53,6 +53,8 @@ control In(inout H h, inout M m, STANDARD) {
       0x2c: { h.o.r = ~(kind)h.o.a; }
       0x2d: { if ((kind)h.o.a < (kind)h.o.b) { h.o.r = 1; } }
       0x2e: { h.o.r = (kind)h.o.a |-| (kind)h.o.b; }
+      // A signed number, if it is known and not negative.
+      0x30: { const int<8> by = 3; h.o.r = (h.o.a << 2s1) + (h.o.b >> by); h.o.r <<= 4s1; }
       0x2f: { if (kind.SAME == kind.LOW && kind.LOW != kind.HIGH) { h.o.r = (bit<8>)(half.ONE + half.FOUR); } }
       default: { h.o.r = 0xee; }
     }

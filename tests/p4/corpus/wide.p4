@@ -27,6 +27,7 @@ control In(inout H h, inout M m, STANDARD) {
       9: { h.b = { 1, 7, 2 }; h.e = { 0xff }; }
       10: { h.b.setValid(); h.b.digest = chosen(h.o.x == 1, zero, h.a.digest); }
       11: { h.e.setValid(); h.e.value = 0x42; h.a.setInvalid(); if (h.e.value == 0x42) { h.o.x = 3; } }
+      13: { h.a.digest = (digest_t)0x4321; if ((bit<256>)7 == (bit<256>)(bit<8>)7) { h.o.x = 4; } }
     }
   }
 }

@@ -1,0 +1,39 @@
+// Calculations with more than 128 bits.
+#include "pipeline.p4"
+header op_t { bit<8> op; bit<8> n; bit<300> a; bit<300> b; bit<300> r; bit<4> rest; }
+struct H { op_t o; }
+struct M {}
+parser Parse(packet_in b, out H h, inout M m, STANDARD) {
+  state start { b.extract(h.o); transition accept; }
+}
+control In(inout H h, inout M m, STANDARD) {
+  apply {
+    standard.egress_spec = 2;
+    switch (h.o.op) {
+      0: { h.o.r = h.o.a + h.o.b; }
+      1: { h.o.r = h.o.a - h.o.b; }
+      2: { h.o.r = (h.o.a & h.o.b) ^ (h.o.a | 0xff); }
+      3: { h.o.r = ~h.o.a; }
+      4: { h.o.r = -h.o.a; }
+      5: { h.o.r = h.o.a << h.o.n; }
+      6: { h.o.r = h.o.a >> h.o.n; }
+      7: { h.o.r = (h.o.a << 130) | (h.o.b >> 3); }
+      8: { h.o.r = h.o.a[279:20] ++ h.o.b[39:0]; }
+      9: { if (h.o.a < h.o.b) { h.o.r = 1; } if (h.o.a >= h.o.b) { h.o.r[1:1] = 1; } if (h.o.a > h.o.b) { h.o.r[2:2] = 1; } if (h.o.a <= h.o.b) { h.o.r[3:3] = 1; } }
+      10: { h.o.r = h.o.a; h.o.r += h.o.b; h.o.r ^= h.o.a; h.o.r <<= h.o.n; h.o.r -= 1; }
+      11: { h.o.r = ((1 << 100) + (bit<300>)h.o.n) << ((h.o.n & 1) + 199); }
+      12: { const bit<300> k = ((bit<300>)1 << 299) - 1; h.o.r = k ^ (h.o.n == 1 ? h.o.a : h.o.b); }
+      13: { h.o.r = 300w0xfedcba9876543210_fedcba9876543210_fedcba9876543210_fedcba9876543210_abc; }
+      14: { h.o.r = 300w1234567890123456789012345678901234567890123456789012345678901234567890 ^ 300w0b1; }
+      15: { h.o.r = 300w0xffff_fedcba9876543210_fedcba9876543210_fedcba9876543210_fedcba9876543210_abc; }
+      16: { h.o.r = h.o.n == 1 ? 3 : 4; }
+      17: { h.o.r = (h.o.a << h.o.b) + (bit<300>)(h.o.n << h.o.b); }
+    }
+    h.o.a = 0;
+    h.o.b = 0;
+  }
+}
+NO_EGRESS(H, M)
+NO_CHECKSUMS(H, M)
+control Deparse(packet_out b, in H h) { apply { b.emit(h.o); } }
+MAIN
