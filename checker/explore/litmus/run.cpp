@@ -57,7 +57,11 @@ std::vector<std::uint64_t> places_of(const MemoryNode& node, std::uint64_t atom)
   return places;
 }
 
-// The memory and the registers of one execution.
+// Of one thread: by register and word. In an object that no other thread can reach, so the order in which two threads
+// assign registers is none that the explorer has to look at.
+using Registers = std::vector<Values>;
+
+// The memory of one execution. Clients share it, so nothing of it changes.
 struct Machine {
   const LitmusTest* test = nullptr;
   std::uint64_t atom = kLineBytes;
@@ -72,12 +76,8 @@ struct Machine {
   [[nodiscard]] std::uint64_t stride_of(const Target& target) const { return target.across_lines ? atom : 8; }
   [[nodiscard]] std::uint64_t span_of(const Target& target) const { return (target.count - 1) * stride_of(target) + 8; }
   [[nodiscard]] LocalSpan local(const MemoryWord& word) const { return nodes[word.node].local(offset_of(word), 8); }
-  [[nodiscard]] std::optional<std::int64_t> value(const Variable& variable) const {
-    if (const auto* word = std::get_if<MemoryWord>(&variable)) {
-      return static_cast<std::int64_t>(model::load_word(nodes[word->node].bytes().data() + offset_of(*word)));
-    }
-    const auto& word = std::get<RegisterWord>(variable);
-    return registers[word.thread][word.reg][word.index];
+  [[nodiscard]] std::int64_t value(const MemoryWord& word) const {
+    return static_cast<std::int64_t>(model::load_word(nodes[word.node].bytes().data() + offset_of(word)));
   }
 };
 
@@ -85,7 +85,7 @@ struct ThreadRun {
   Machine* machine = nullptr;
   World* world = nullptr;
   const litmus::Thread* thread = nullptr;
-  std::uint32_t number = 0;
+  Registers* registers = nullptr;
   // Of a client.
   Node* node = nullptr;
   std::vector<fabric::QueuePair*> queue_pairs;
@@ -101,7 +101,7 @@ struct ThreadRun {
   Cpu* cpu = nullptr;
 
   void assign(std::uint32_t reg, std::uint32_t index, std::uint64_t value) const {
-    machine->registers[number][reg][index] = static_cast<std::int64_t>(value);
+    (*registers)[reg][index] = static_cast<std::int64_t>(value);
   }
 };
 
@@ -188,7 +188,11 @@ Task<void> run_body(ThreadRun* run, const std::vector<Statement>* body) {
       co_await run->cpu->fence();
     } else {
       const auto& branch = std::get<If>(statement.action);
-      const bool taken = holds(branch.condition, [run](const Variable& v) { return run->machine->value(v); });
+      const bool taken =
+          holds(branch.condition, [run](const Variable& v) {  // it sees registers of its own thread alone
+            const auto& word = std::get<RegisterWord>(v);
+            return (*run->registers)[word.reg][word.index];
+          });
       co_await run_body(run, taken ? &branch.then_body : &branch.else_body);
     }
   }
@@ -282,17 +286,18 @@ void build(const LitmusTest& test, std::uint64_t atom, const std::vector<Variabl
       }
     }
   }
-  for (std::uint32_t t = 0; t < test.threads.size(); ++t) {
-    const litmus::Thread& thread = test.threads[t];
-    auto& registers = machine.registers.emplace_back();
+  auto& registers_of = world.make<std::vector<const Registers*>>();  // by thread
+  for (const litmus::Thread& thread : test.threads) {
+    auto& registers = world.make<Registers>();
     for (const Register& reg : thread.registers) {
       registers.emplace_back(reg.words);
     }
+    registers_of.push_back(&registers);
     auto& run = world.make<ThreadRun>();
     run.machine = &machine;
     run.world = &world;
     run.thread = &thread;
-    run.number = t;
+    run.registers = &registers;
     if (thread.is_client) {
       build_client(thread, nodes, world, run);
     } else {
@@ -300,13 +305,20 @@ void build(const LitmusTest& test, std::uint64_t atom, const std::vector<Variabl
       world.spawn(*run.cpu, run_thread(&run));
     }
   }
-  world.at_end([&test, &variables, &reached, &machine](const Order& /*order*/) {
+  world.at_end([&test, &variables, &reached, &machine, &registers_of](const Order& /*order*/) {
+    const auto value = [&](const Variable& variable) -> std::optional<std::int64_t> {
+      if (const auto* word = std::get_if<MemoryWord>(&variable)) {
+        return machine.value(*word);
+      }
+      const auto& word = std::get<RegisterWord>(variable);
+      return (*registers_of[word.thread])[word.reg][word.index];
+    };
     Values state;
     state.reserve(variables.size());
     for (const Variable& variable : variables) {
-      state.push_back(machine.value(variable));
+      state.push_back(value(variable));
     }
-    const bool satisfies = test.exists && holds(*test.exists, [&](const Variable& v) { return machine.value(v); });
+    const bool satisfies = test.exists && holds(*test.exists, value);
     const std::scoped_lock lock(reached.mutex);
     reached.states.emplace(std::move(state), satisfies);
   });
