@@ -1,6 +1,8 @@
 // Runs a parsed litmus test: its threads become clients and CPU threads of a World.
 #include "litmus.h"
 
+#include "checker/explore/execution.h"
+
 #include <sidelatch/explore/check.h>
 #include <sidelatch/explore/litmus.h>
 #include <sidelatch/fabric/model/effects.h>
@@ -277,6 +279,7 @@ void build(const LitmusTest& test, std::uint64_t atom, const std::vector<Variabl
   std::vector<Node*> nodes;
   for (const MemoryNode& node : test.nodes) {
     nodes.push_back(&world.add_node(node.name, 2));
+    dynamic_cast<Execution&>(world).believe_in_cpu_alone(*nodes.back());
     machine.places.push_back(places_of(node, atom));
     machine.nodes.push_back(nodes.back()->allocate(machine.places.back().back() + kLineBytes, Access::remote_all));
     for (std::uint32_t l = 0; l < node.lines.size(); ++l) {

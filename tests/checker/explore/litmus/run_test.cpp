@@ -183,6 +183,30 @@ TEST(LitmusRun, AnObjectHasOnePieceForEachLineInPiecesOfAnySize) {
   }
 }
 
+// A CPU thread sees what it loads and nothing else, and registers are none that others see. So what it does beside the
+// requests of others, in other words, has no order with them.
+TEST(LitmusRun, ACpuThreadThatTouchesOtherWordsTakesNoExecutions) {
+  const std::string requests =
+      "litmus t\n"
+      "object D[3] = 0\n"
+      "var x = 0\n"
+      "P0:\n"
+      "  write D 1\n"
+      "P1:\n"
+      "  r = read D\n";
+  const std::string thread =
+      "C0:\n"
+      "  store x 1\n"
+      "  s = load x\n";
+  for (const Preset model : kPresets) {
+    const LitmusResult alone = run_one(requests, model);
+    const LitmusResult beside = run_one(requests + thread, model);
+    EXPECT_EQ(beside.verdict.outcome, Outcome::safe);
+    EXPECT_EQ(beside.states.size(), alone.states.size()) << name(model);
+    EXPECT_LE(beside.verdict.executions, 2 * alone.verdict.executions) << name(model);
+  }
+}
+
 // Two NICs, one word: each atomic finds 0 or the other's result, and a store may erase the other's.
 TEST(LitmusRun, TwoAtomicsThroughTwoNics) {
   const std::string text =
