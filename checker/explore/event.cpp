@@ -241,7 +241,9 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
       return relation;
     }
   }
-  const bool race = (first.judged && second.judged) ||
+  // A client that begins is in the middle of something, so it would have put the end of the lease off.
+  const bool begins_late = first.lease_of != Event::kNone && second.starts;
+  const bool race = (first.judged && second.judged) || begins_late ||
                     (first.allocates_at != Event::kNone && first.allocates_at == second.allocates_at) || first.global ||
                     second.global || conflict(first, second) || share_an_object(first, second) ||
                     of_one_client(first, second) || binds(first, second) || binds(second, first) ||

@@ -123,6 +123,9 @@ class Execution final : public World {
     looks_closely_ = closely;
     looks_at_other_nodes_ = closely && at_other_nodes;
   }
+  /// The tasks of the node, and of its CPU threads, access the node's memory by their Cpu alone. This is believed:
+  /// their steps are no looks at all of it.
+  void believe_in_cpu_alone(const fabric::Node& node) { actors_[actor_of(node)].by_cpu_alone = true; }
   /// For a search through states: no attempt of a loop is left out. A client that tries again waits for a step of its
   /// own. Call it before begin().
   void go_by_states() noexcept { by_states_ = true; }
@@ -345,6 +348,7 @@ class Execution final : public World {
     Moment last_retry = 0;
     fabric::Time clock{};
     bool has_waited = false;  // for more than a sleep
+    bool by_cpu_alone = false;
   };
   struct QueuePairPart {
     ModelQueuePair* queue_pair = nullptr;

@@ -233,6 +233,9 @@ void Execution::note(std::uint16_t of) {
 // counts as a look at all that others can change, and as a store to all if a byte of it is another one afterwards.
 void Execution::watch_shared_memory(const Actor& actor) {
   shared_before_.clear();
+  if (actors_[actor.node].by_cpu_alone) {
+    return;
+  }
   for (const std::span<const std::byte> region : shared_with(actor)) {
     shared_before_.insert(shared_before_.end(), region.begin(), region.end());
   }
@@ -269,7 +272,7 @@ void Execution::remember_stored(std::uint16_t of, std::span<const std::byte> wor
 
 void Execution::note_shared_memory(Actor& actor) {
   const std::vector<std::span<const std::byte>>& stored = actors_[actor.node].stored;
-  if (shared_with(actor).empty() && stored.empty()) {
+  if ((shared_with(actor).empty() && stored.empty()) || actors_[actor.node].by_cpu_alone) {
     return;
   }
   std::size_t at = 0;

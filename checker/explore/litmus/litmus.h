@@ -56,6 +56,7 @@ struct Word {
 /// A cache line of its own. Its words are the first of the line; the rest is unused.
 struct Line {
   std::vector<Word> words;
+  bool goes_on = false;  // with the object of the line before
 };
 
 struct MemoryNode {

@@ -113,7 +113,7 @@ void Memory::var(Cursor& cursor, LitmusTest& test, std::uint32_t node) {
   const std::int64_t initial = cursor.number("an initial value");
   count_words(cursor, name, 1);
   names_[std::string(name.text)].target = {.node = node, .line = static_cast<std::uint32_t>(lines.size())};
-  lines.push_back({{{std::string(name.text), initial}}});
+  lines.push_back({.words = {{std::string(name.text), initial}}});
 }
 
 void Memory::line(Cursor& cursor, LitmusTest& test, std::uint32_t node) {
@@ -154,7 +154,7 @@ void Memory::object(Cursor& cursor, LitmusTest& test, std::uint32_t node) {
   entry.target = {.node = node, .line = static_cast<std::uint32_t>(lines.size()), .count = count, .across_lines = true};
   entry.is_object = true;
   for (std::uint32_t i = 0; i < count; ++i) {
-    lines.push_back({{{fmt::format("{}[{}]", name.text, i), initial}}});
+    lines.push_back({.words = {{fmt::format("{}[{}]", name.text, i), initial}}, .goes_on = i != 0});
   }
 }
 

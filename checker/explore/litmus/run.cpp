@@ -1,6 +1,8 @@
 // Runs a parsed litmus test: its threads become clients and CPU threads of a World.
 #include "litmus.h"
 
+#include "checker/explore/execution.h"
+
 #include <sidelatch/explore/check.h>
 #include <sidelatch/explore/litmus.h>
 #include <sidelatch/fabric/model/effects.h>
@@ -25,17 +27,11 @@ namespace {
 
 using Values = std::vector<std::optional<std::int64_t>>;
 
-std::uint64_t offset_of(const MemoryWord& word) {
-  return std::uint64_t{word.line} * kLineBytes + std::uint64_t{word.word} * 8;
+// At most, whatever the model's atom is.
+std::uint64_t room_of(const Target& target) {
+  return target.across_lines ? target.count * kLineBytes
+                             : (target.count * std::uint64_t{8} + kLineBytes - 1) / kLineBytes * kLineBytes;
 }
-
-std::uint64_t span_of(const Target& target) {
-  return target.across_lines ? (target.count - 1) * kLineBytes + 8 : target.count * std::uint64_t{8};
-}
-
-std::uint64_t stride_of(const Target& target) { return target.across_lines ? kLineBytes : 8; }
-
-std::uint64_t room_of(const Target& target) { return (span_of(target) + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
 std::uint64_t room_of(const std::vector<Statement>& body) {
   std::uint64_t room = 0;
@@ -49,18 +45,41 @@ std::uint64_t room_of(const std::vector<Statement>& body) {
   return room;
 }
 
-// The memory and the registers of one execution.
+// Where the lines of a node begin, and where the last one ends. Of an object's lines only the first words are used, so
+// all that its layout has to keep is that they lie in pieces of their own. If a piece is smaller than a line, the lines
+// lie as close as that: else each request for the object would have many pieces more that nobody can tell apart.
+std::vector<std::uint64_t> places_of(const MemoryNode& node, std::uint64_t atom) {
+  std::vector<std::uint64_t> places;
+  std::uint64_t end = 0;
+  for (const Line& line : node.lines) {
+    places.push_back(line.goes_on ? places.back() + atom : end);
+    end = (places.back() / kLineBytes + 1) * kLineBytes;
+  }
+  places.push_back(end);
+  return places;
+}
+
+// Of one thread: by register and word. In an object that no other thread can reach, so the order in which two threads
+// assign registers is none that the explorer has to look at.
+using Registers = std::vector<Values>;
+
+// The memory of one execution. Clients share it, so nothing of it changes.
 struct Machine {
   const LitmusTest* test = nullptr;
+  std::uint64_t atom = kLineBytes;
   std::vector<MemoryRegion> nodes;
-  std::vector<std::vector<Values>> registers;  // by thread, register, word
+  std::vector<std::vector<std::uint64_t>> places;  // by node: places_of()
+  std::vector<std::vector<Values>> registers;      // by thread, register, word
 
-  [[nodiscard]] std::optional<std::int64_t> value(const Variable& variable) const {
-    if (const auto* word = std::get_if<MemoryWord>(&variable)) {
-      return static_cast<std::int64_t>(model::load_word(nodes[word->node].bytes().data() + offset_of(*word)));
-    }
-    const auto& word = std::get<RegisterWord>(variable);
-    return registers[word.thread][word.reg][word.index];
+  [[nodiscard]] std::uint64_t offset_of(const MemoryWord& word) const {
+    return places[word.node][word.line] + std::uint64_t{word.word} * 8;
+  }
+  // Bytes from one word of the target to the next.
+  [[nodiscard]] std::uint64_t stride_of(const Target& target) const { return target.across_lines ? atom : 8; }
+  [[nodiscard]] std::uint64_t span_of(const Target& target) const { return (target.count - 1) * stride_of(target) + 8; }
+  [[nodiscard]] LocalSpan local(const MemoryWord& word) const { return nodes[word.node].local(offset_of(word), 8); }
+  [[nodiscard]] std::int64_t value(const MemoryWord& word) const {
+    return static_cast<std::int64_t>(model::load_word(nodes[word.node].bytes().data() + offset_of(word)));
   }
 };
 
@@ -68,7 +87,7 @@ struct ThreadRun {
   Machine* machine = nullptr;
   World* world = nullptr;
   const litmus::Thread* thread = nullptr;
-  std::uint32_t number = 0;
+  Registers* registers = nullptr;
   // Of a client.
   Node* node = nullptr;
   std::vector<fabric::QueuePair*> queue_pairs;
@@ -84,14 +103,15 @@ struct ThreadRun {
   Cpu* cpu = nullptr;
 
   void assign(std::uint32_t reg, std::uint32_t index, std::uint64_t value) const {
-    machine->registers[number][reg][index] = static_cast<std::int64_t>(value);
+    (*registers)[reg][index] = static_cast<std::int64_t>(value);
   }
 };
 
 Task<void> post(ThreadRun* run, const Post* post) {
-  const RemoteSpan remote =
-      run->machine->nodes[post->target.node].remote(offset_of(post->target.at(0)), span_of(post->target));
-  const LocalSpan local = run->memory.local(run->used, span_of(post->target));
+  const Machine& machine = *run->machine;
+  const std::uint64_t span = machine.span_of(post->target);
+  const RemoteSpan remote = machine.nodes[post->target.node].remote(machine.offset_of(post->target.at(0)), span);
+  const LocalSpan local = run->memory.local(run->used, span);
   run->used += room_of(post->target);
   WorkRequest request;
   switch (post->opcode) {
@@ -100,7 +120,8 @@ Task<void> post(ThreadRun* run, const Post* post) {
         request = write(run->buffers.local(*post->buffer * kLineBytes, 8), remote);
       } else {
         for (std::uint32_t i = 0; i < post->target.count; ++i) {
-          model::store_word(local.data + i * stride_of(post->target), static_cast<std::uint64_t>(post->operand));
+          model::store_word(local.data + i * machine.stride_of(post->target),
+                            static_cast<std::uint64_t>(post->operand));
         }
         request = write(local, remote);  // nobody else writes there
         request.inlined = local.length <= QueuePairOptions{}.max_inline;
@@ -141,7 +162,7 @@ Task<void> wait(ThreadRun* run, const Wait* wait) {
     if (is_waited_for(pending.post->queue_pair)) {
       for (std::uint32_t k = 0; k < pending.post->target.count; ++k) {
         run->assign(*pending.post->result, k,
-                    model::load_word(pending.from.data + k * stride_of(pending.post->target)));
+                    model::load_word(pending.from.data + k * run->machine->stride_of(pending.post->target)));
       }
     }
   }
@@ -159,11 +180,9 @@ Task<void> run_body(ThreadRun* run, const std::vector<Statement>* body) {
       co_await run->world->store_local(*run->node, run->buffers.local(sets->buffer * kLineBytes, 8),
                                        static_cast<std::uint64_t>(sets->value));
     } else if (const auto* stores = std::get_if<Store>(&statement.action)) {
-      co_await run->cpu->store(run->machine->nodes[stores->word.node].local(offset_of(stores->word), 8),
-                               static_cast<std::uint64_t>(stores->value));
+      co_await run->cpu->store(run->machine->local(stores->word), static_cast<std::uint64_t>(stores->value));
     } else if (const auto* loads = std::get_if<Load>(&statement.action)) {
-      const std::uint64_t value =
-          co_await run->cpu->load(run->machine->nodes[loads->word.node].local(offset_of(loads->word), 8));
+      const std::uint64_t value = co_await run->cpu->load(run->machine->local(loads->word));
       if (loads->result) {
         run->assign(*loads->result, 0, value);
       }
@@ -171,7 +190,11 @@ Task<void> run_body(ThreadRun* run, const std::vector<Statement>* body) {
       co_await run->cpu->fence();
     } else {
       const auto& branch = std::get<If>(statement.action);
-      const bool taken = holds(branch.condition, [run](const Variable& v) { return run->machine->value(v); });
+      const bool taken =
+          holds(branch.condition, [run](const Variable& v) {  // it sees registers of its own thread alone
+            const auto& word = std::get<RegisterWord>(v);
+            return (*run->registers)[word.reg][word.index];
+          });
       co_await run_body(run, taken ? &branch.then_body : &branch.else_body);
     }
   }
@@ -248,31 +271,36 @@ void build_client(const litmus::Thread& thread, const std::vector<Node*>& nodes,
   world.spawn(*run.node, run_thread(&run));
 }
 
-void build(const LitmusTest& test, const std::vector<Variable>& variables, Reached& reached, World& world) {
+void build(const LitmusTest& test, std::uint64_t atom, const std::vector<Variable>& variables, Reached& reached,
+           World& world) {
   auto& machine = world.make<Machine>();
   machine.test = &test;
+  machine.atom = atom;
   std::vector<Node*> nodes;
   for (const MemoryNode& node : test.nodes) {
     nodes.push_back(&world.add_node(node.name, 2));
-    machine.nodes.push_back(nodes.back()->allocate((node.lines.size() + 1) * kLineBytes, Access::remote_all));
+    dynamic_cast<Execution&>(world).believe_in_cpu_alone(*nodes.back());
+    machine.places.push_back(places_of(node, atom));
+    machine.nodes.push_back(nodes.back()->allocate(machine.places.back().back() + kLineBytes, Access::remote_all));
     for (std::uint32_t l = 0; l < node.lines.size(); ++l) {
       for (std::uint32_t w = 0; w < node.lines[l].words.size(); ++w) {
-        model::store_word(machine.nodes.back().bytes().data() + offset_of({0, l, w}),
+        model::store_word(machine.nodes.back().bytes().data() + machine.places.back()[l] + std::uint64_t{w} * 8,
                           static_cast<std::uint64_t>(node.lines[l].words[w].initial));
       }
     }
   }
-  for (std::uint32_t t = 0; t < test.threads.size(); ++t) {
-    const litmus::Thread& thread = test.threads[t];
-    auto& registers = machine.registers.emplace_back();
+  auto& registers_of = world.make<std::vector<const Registers*>>();  // by thread
+  for (const litmus::Thread& thread : test.threads) {
+    auto& registers = world.make<Registers>();
     for (const Register& reg : thread.registers) {
       registers.emplace_back(reg.words);
     }
+    registers_of.push_back(&registers);
     auto& run = world.make<ThreadRun>();
     run.machine = &machine;
     run.world = &world;
     run.thread = &thread;
-    run.number = t;
+    run.registers = &registers;
     if (thread.is_client) {
       build_client(thread, nodes, world, run);
     } else {
@@ -280,13 +308,20 @@ void build(const LitmusTest& test, const std::vector<Variable>& variables, Reach
       world.spawn(*run.cpu, run_thread(&run));
     }
   }
-  world.at_end([&test, &variables, &reached, &machine](const Order& /*order*/) {
+  world.at_end([&test, &variables, &reached, &machine, &registers_of](const Order& /*order*/) {
+    const auto value = [&](const Variable& variable) -> std::optional<std::int64_t> {
+      if (const auto* word = std::get_if<MemoryWord>(&variable)) {
+        return machine.value(*word);
+      }
+      const auto& word = std::get<RegisterWord>(variable);
+      return (*registers_of[word.thread])[word.reg][word.index];
+    };
     Values state;
     state.reserve(variables.size());
     for (const Variable& variable : variables) {
-      state.push_back(machine.value(variable));
+      state.push_back(value(variable));
     }
-    const bool satisfies = test.exists && holds(*test.exists, [&](const Variable& v) { return machine.value(v); });
+    const bool satisfies = test.exists && holds(*test.exists, value);
     const std::scoped_lock lock(reached.mutex);
     reached.states.emplace(std::move(state), satisfies);
   });
@@ -322,7 +357,8 @@ std::vector<LitmusResult> run_litmus(std::string_view text, std::string_view fil
     result.test = test.name;
     result.model = preset;
     result.expected = test.expected(preset);
-    result.verdict = check([&](World& world) { build(test, variables, reached, world); }, explored);
+    result.verdict =
+        check([&](World& world) { build(test, explored.rules.atom, variables, reached, world); }, explored);
     if (test.exists) {
       result.reachable = false;
     }

@@ -3,6 +3,7 @@
 #include <sidelatch/explore/check.h>
 #include <sidelatch/explore/gtest.h>
 
+#include "checking.h"
 #include "clients.h"
 #include "either_search.h"
 
@@ -82,6 +83,53 @@ TEST(Leases, ThatEndTooOftenAreNamed) {
   const Verdict verdict = check(heirs_of(6, 5), exhaustively());
   EXPECT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
   EXPECT_THAT(to_text(verdict), HasSubstr("the lease of holder, which has ended 4 times"));
+}
+
+// ---- A client begins behind the end of the lease, and a request of the dead comes later still.
+
+// Waits for the word until it has waited longer than a lease.
+Task<void> give_up_waiting(Client* client, Store* store, bool* gave_up) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const auto loop = reactor.begin_retries();
+  for (;;) {
+    co_await client->qp->read(client->word(0), store->word(1));
+    if (client->value(0) != 0) {
+      co_return;
+    }
+    if (reactor.now() > std::chrono::minutes(1)) {
+      break;
+    }
+    co_await reactor.retry(loop, fabric::Duration::zero());
+  }
+  *gave_up = true;
+  co_await client->qp->fetch_add(store->word(0), 1);
+}
+Task<void> raise(Client* client, Store* store) { co_await client->qp->fetch_add(store->word(1), 1); }
+Task<void> come_late(Client* client, Store* store, std::uint64_t* found) {
+  *found = co_await client->qp->fetch_add(store->word(0), 1);
+}
+
+TEST(Leases, WhoBeginsBehindTheEndMayDoSoBeforeALateRequestOfTheDead) {
+  const Program program = [](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& dead = world.make<Client>(world, store, "dead");
+    auto& waits = world.make<Client>(world, store, "waits");
+    auto& late = world.make<Client>(world, store, "late");
+    auto& gave_up = world.make<bool>(false);
+    auto& found = world.make<std::uint64_t>(0);
+    world.may_crash(*dead.node);
+    world.spawn(*dead.node, raise(&dead, &store));
+    world.spawn(*waits.node, give_up_waiting(&waits, &store, &gave_up));
+    world.spawn(*late.node, come_late(&late, &store, &found));
+    world.at_end([&](const Order& /*order*/) {
+      world.require(!gave_up || store.value(1) == 0 || found == 0, "late came third, and the dead came last");
+    });
+  };
+  for (const auto preset : kPresets) {
+    Options options = exhaustively();
+    options.rules = rules_of(preset);
+    EXPECT_TRUE(is_broken(program, options, Kind::assertion)) << name(preset);
+  }
 }
 
 // ---- What others see of a takeover.
