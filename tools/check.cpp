@@ -159,21 +159,25 @@ int check(const Arguments& arguments) {
   const std::string json = datasheet.dump(2) + "\n";
   const bool colour = !arguments.json && on_terminal(STDOUT_FILENO);
   const std::string table = checker::to_table(report, checker::Colour::off) + compared;
-  fmt::print("{}", arguments.json ? json : colour ? checker::to_table(report, checker::Colour::on) + compared : table);
-  std::fflush(stdout);
-  if (!arguments.out.empty()) {
-    write_file(arguments.out + "/" + kSavedDatasheet, json);
-    write_file(arguments.out + "/check.txt", table);
-  }
-  if (interrupted()) {
+  const bool cut_short = interrupted();
+  const auto save = [&] {
+    if (!arguments.out.empty()) {
+      write_file(arguments.out + "/" + kSavedDatasheet, json);
+      write_file(arguments.out + "/check.txt", table);
+    }
+    if (!arguments.profile_file.empty() && !cut_short && report.failure.empty()) {
+      write_file(arguments.profile_file, fabric::sim::to_toml(checker::profile_of(report)));
+    }
+  };
+  save_and_print(save, arguments.json ? json
+                       : colour       ? checker::to_table(report, checker::Colour::on) + compared
+                                      : table);
+  if (cut_short) {
     return kInterrupted;
   }
   if (!report.failure.empty()) {
     say("sidelatch: {}\n", report.failure);
     return kNoEnvironment;
-  }
-  if (!arguments.profile_file.empty()) {
-    write_file(arguments.profile_file, fabric::sim::to_toml(checker::profile_of(report)));
   }
   return report.as_expected() && !comparison.worse() ? kAsExpected : kNotAsExpected;
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,5 +102,8 @@ void require_budget(double seconds);
 void require_writable(const std::string& path);
 /// Throws std::invalid_argument with the file's name.
 void write_file(const std::string& path, const std::string& text);
+/// Saves, and then prints: where nobody reads what is printed (`| head`), the first print ends this process. If `save`
+/// throws, the text is printed all the same, and then it throws what `save` threw.
+void save_and_print(const std::function<void()>& save, const std::string& text);
 
 }  // namespace sidelatch::tools

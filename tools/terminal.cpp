@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -168,6 +169,20 @@ void write_file(const std::string& path, const std::string& text) {
   }
   if (error != 0) {
     throw std::invalid_argument(fmt::format("cannot write {}: {}", path, std::strerror(error)));
+  }
+}
+
+void save_and_print(const std::function<void()>& save, const std::string& text) {
+  std::exception_ptr failed;
+  try {
+    save();
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  fmt::print("{}", text);
+  std::fflush(stdout);
+  if (failed) {
+    std::rethrow_exception(failed);
   }
 }
 

@@ -66,6 +66,23 @@ TEST(Program, AFileThatMayNotGrowIsAnErrorThatSaysSo) {
   std::filesystem::remove(file);
 }
 
+// The reader has gone before anything is printed, as `head` may: the first print ends the program.
+TEST(Program, WhatIsSavedIsThereAlthoughNobodyReadsTheOutput) {
+  const std::string folder = own_file("unread");
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  const std::string gone = folder + "/gone";
+  const auto unread = [&](const std::string& arguments) {
+    static_cast<void>(shell("mkfifo " + gone + "; { read _ < " + gone + "; env --default-signal=PIPE $P " + arguments +
+                            "; } | { exec 0<&-; echo > " + gone + "; }; rm " + gone));
+  };
+  unread("check --fabric sim --parts lock-table,rates --out " + folder + " --emit-profile " + folder + "/p.toml");
+  unread("explore --scheme broken/naive --model observed --trace " + folder + "/trace --svg " + folder + "/svg");
+  for (const char* const saved : {"check.json", "check.txt", "p.toml", "trace", "svg"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder + "/" + saved)) << saved;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 // The signal of that limit is the command's own again.
 TEST(Program, LeavesTheLimitOfFilesToTheCommand) {
   if (SIDELATCH_IS_SANITIZED) {
