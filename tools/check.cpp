@@ -125,6 +125,16 @@ int check(const Arguments& arguments) {
   if (!arguments.options.token.empty() && arguments.options.server.empty()) {
     throw std::invalid_argument("--token: it is for --server and --connect; give one of them, or leave it out");
   }
+  // Else a second run would find its own datasheet as expected.
+  if (!arguments.out.empty()) {
+    require_apart("--out", arguments.out + "/" + kSavedDatasheet, arguments.against, "the datasheet of --against");
+    require_apart("--emit-profile", arguments.profile_file, arguments.out + "/" + kSavedDatasheet,
+                  "the datasheet of --out");
+  }
+  require_apart("--emit-profile", arguments.profile_file, arguments.against, "the datasheet of --against");
+  if (std::error_code ignored; std::filesystem::exists(arguments.profile, ignored)) {  // else it is a name
+    require_apart("--emit-profile", arguments.profile_file, arguments.profile, "the profile of --profile");
+  }
   if (!arguments.out.empty()) {
     // Checked before the work, so that no measurement is wasted.
     std::error_code error;

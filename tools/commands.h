@@ -100,6 +100,9 @@ void require_budget(double seconds);
 [[nodiscard]] std::string read_file(const std::string& path);
 /// Throws std::invalid_argument with the file's name if it cannot be written. Call it before long work.
 void require_writable(const std::string& path);
+/// Throws std::invalid_argument if the ordinary file that `option` would write is also the `other` one, whose use `as`
+/// says. Either may not be there yet.
+void require_apart(const std::string& option, const std::string& file, const std::string& other, const std::string& as);
 /// Throws std::invalid_argument with the file's name.
 void write_file(const std::string& path, const std::string& text);
 /// Saves, and then prints: where nobody reads what is printed (`| head`), the first print ends this process. If `save`

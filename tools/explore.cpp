@@ -240,6 +240,7 @@ int replay(const Arguments& arguments) {
   if (!arguments.svg_file.empty()) {
     require_writable(arguments.svg_file);
   }
+  require_apart("--svg", arguments.svg_file, arguments.replay_file, "the trace of --replay");
   std::string title;
   explore::Verdict verdict;
   std::string was;  // the violation that the trace shows
@@ -310,6 +311,7 @@ int explore_command(Arguments arguments) {
       require_writable(*file);
     }
   }
+  require_apart("--svg", arguments.svg_file, arguments.trace_file, "the trace of --trace");
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   bool as_expected = true;
   {

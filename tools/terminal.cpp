@@ -133,6 +133,19 @@ void require_writable(const std::string& path) {
   }
 }
 
+void require_apart(const std::string& option, const std::string& file, const std::string& other,
+                   const std::string& as) {
+  std::error_code ignored;
+  if (file.empty() || other.empty() ||
+      (std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored))) {
+    return;  // /dev/null may be given again and again
+  }
+  if (std::filesystem::equivalent(file, other, ignored) ||
+      std::filesystem::weakly_canonical(file, ignored) == std::filesystem::weakly_canonical(other, ignored)) {
+    throw std::invalid_argument(fmt::format("{} {}: this would overwrite {}; give another file", option, file, as));
+  }
+}
+
 namespace {
 
 // The error number; 0: all is written.

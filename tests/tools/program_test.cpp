@@ -202,6 +202,34 @@ TEST(Program, ReportOfAFolderWithoutResultsSaysHowToMakeSome) {
   std::filesystem::remove_all(folder);
 }
 
+// What is read, and what is written by another option, is not overwritten.
+TEST(Program, NoFileIsOverwrittenByMistake) {
+  const std::string folder = ::testing::TempDir() + "/sidelatch_twice_" + std::to_string(::getpid());
+  const std::string datasheet = folder + "/check.json";
+  const std::string rates = "check --fabric sim --parts lock-table,rates ";
+  ASSERT_EQ(run(rates + "--out " + folder + " --emit-profile " + folder + "/nic.toml").status, 0);
+  const std::string explore = "explore --scheme broken/naive --model observed ";
+  ASSERT_EQ(run(explore + "--trace " + folder + "/trace.json").status, 0);
+  std::filesystem::create_symlink(datasheet, folder + "/other.json");
+  const std::string before = slurp(datasheet);
+  for (const std::string& arguments :
+       {"report " + folder + " -o " + datasheet, "report " + datasheet + " -o " + folder + "/./check.json",
+        "report " + datasheet + " -o " + folder + "/other.json", rates + "--against " + datasheet + " --out " + folder,
+        rates + "--against " + datasheet + " --emit-profile " + datasheet,
+        rates + "--out " + folder + "/new --emit-profile " + folder + "/new/check.json",
+        "check --parts lock-table,rates --profile " + folder + "/nic.toml --emit-profile " + folder + "/nic.toml",
+        "explore --replay " + folder + "/trace.json --svg " + folder + "/trace.json",
+        explore + "--trace " + folder + "/new.json --svg " + folder + "/new.json"}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr("this would overwrite")) << arguments;
+    EXPECT_THAT(outcome.out, IsEmpty()) << arguments;
+  }
+  EXPECT_EQ(slurp(datasheet), before);
+  EXPECT_EQ(run(explore + "--trace /dev/null --svg /dev/null").status, 0);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Program, VerbsWithoutANicSaysWhatItLookedForAndExitsWith3) {
   if (std::filesystem::exists("/sys/class/infiniband") && !std::filesystem::is_empty("/sys/class/infiniband")) {
     GTEST_SKIP() << "this machine has an RDMA device";
