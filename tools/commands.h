@@ -96,7 +96,8 @@ class Progress {
 /// not fit the clock.
 void require_budget(double seconds);
 
-/// The text of a file. Throws std::invalid_argument that names it.
+/// The text of a file, without the byte order mark of UTF-8 that some editors put before it. Throws
+/// std::invalid_argument that names it.
 [[nodiscard]] std::string read_file(const std::string& path);
 /// Throws std::invalid_argument with the file's name if it cannot be written. Call it before long work.
 void require_writable(const std::string& path);

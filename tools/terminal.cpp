@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -98,6 +99,9 @@ void require_budget(double seconds) {
 }
 
 std::string read_file(const std::string& path) {
+  if (path.empty()) {
+    throw std::invalid_argument("cannot read a file whose name is empty, as that of a variable that was not set");
+  }
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     throw std::invalid_argument(fmt::format("cannot read {}: it is a folder", path));
@@ -118,6 +122,9 @@ std::string read_file(const std::string& path) {
   }
   if (file.bad()) {
     throw std::invalid_argument(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+  }
+  if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark)) {
+    text.erase(0, kMark.size());
   }
   return text;
 }

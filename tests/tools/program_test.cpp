@@ -436,7 +436,7 @@ INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
 INSTANTIATE_TEST_SUITE_P(
     Litmus, WrongInput,
     ::testing::Values(std::pair{"litmus", "files"}, std::pair{"litmus /no/such.litmus", "/no/such.litmus"},
-                      std::pair{"litmus /tmp", "/tmp"},
+                      std::pair{"litmus /tmp", "/tmp"}, std::pair{"litmus ''", "whose name is empty"},
                       std::pair{"litmus --model nosuch tests/litmus/load-buffering.litmus", "nosuch"},
                       std::pair{"litmus --budget -1 tests/litmus/load-buffering.litmus", "--budget -1"},
                       std::pair{"litmus --budget nan tests/litmus/load-buffering.litmus", "--budget nan"},
@@ -801,6 +801,25 @@ TEST(Litmus, WithoutExpectationATestIsAsExpected) {
   const std::string path = litmus_file("open.litmus", store_buffering(""));
   EXPECT_EQ(run("litmus " + path).status, 0);
   std::filesystem::remove(path);
+}
+
+TEST(Litmus, ItsFilesMayFollowAModel) {
+  const std::string test = "tests/litmus/load-buffering.litmus";
+  const Outcome outcome = run("litmus --json --model strict " + test + " " + test);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(outcome.out).size(), 2U);
+}
+
+// As editors of Windows save a text.
+TEST(Program, TextsMayBeginWithAByteOrderMark) {
+  const std::string file = ::testing::TempDir() + "/sidelatch_marked_" + std::to_string(::getpid());
+  std::ofstream(file) << "\xEF\xBB\xBF"
+                      << "litmus marked\r\nvar x = 0\r\nP0:\r\n  write x 1\r\n";
+  EXPECT_EQ(run("litmus --model strict " + file).status, 0);
+  std::ofstream(file) << "\xEF\xBB\xBF"
+                      << "packet 1 00\r\n";
+  EXPECT_EQ(run("p4 test p4/l2_l3.p4 " + file).status, 0);
+  std::filesystem::remove(file);
 }
 
 TEST(P4, ATestThatChecksNothingSaysSo) {
