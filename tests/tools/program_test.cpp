@@ -252,7 +252,12 @@ TEST_P(WrongInput, ExitsWith2AndNamesTheArgument) {
 INSTANTIATE_TEST_SUITE_P(
     Program, WrongInput,
     ::testing::Values(
-        std::pair{"", "subcommand"}, std::pair{"--bogus check", "--bogus: options follow a command"},
+        std::pair{"", "give a command: the commands are check"},
+        std::pair{"p4", "give a command of p4: the commands are check, test"},
+        std::pair{"p4 chek x", "there is no command chek of p4: the commands are check, test"},
+        std::pair{"softnic rum -- true", "there is no command rum of softnic: the commands are run"},
+        std::pair{"p4 --fit tofino check x", "--fit: options follow a command of p4; the commands are check, test"},
+        std::pair{"--bogus check", "--bogus: options follow a command"},
         std::pair{"check --tolerance 0.2", "--against"}, std::pair{"check --fabric sim --order relaxed", "--order"},
         std::pair{"check --torn-bias 0.1", "--torn-bias"}, std::pair{"check --wire shm:x", "--wire"},
         std::pair{"check --profile /dev/zero", "/dev/zero: it has more than"},
