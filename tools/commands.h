@@ -71,7 +71,8 @@ void fail_writes_that_are_too_long();
 /// As it was, for a program that takes this one's place.
 void restore_limit_signal();
 
-/// Prints the text to the terminal at standard error, over the `lines` of the last one. Returns its lines.
+/// Prints the text to the terminal at standard error, over the `lines` of the last one. Returns its lines. What is too
+/// long or too wide for the terminal is left out.
 [[nodiscard]] std::size_t show_over(const std::string& text, std::size_t lines);
 
 /// A bar and "done of all" on standard error, for work longer than two seconds, on a terminal only.

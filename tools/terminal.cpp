@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -66,12 +67,45 @@ std::string progress_bar(std::size_t done, std::size_t all) {
   return fmt::format("[{:#<{}}{:{}}] {:>{}} of {}", "", full, "", kCells - full, done, total.size(), total);
 }
 
+namespace {
+
+winsize size_of_terminal() {
+  winsize size{};
+  static_cast<void>(::ioctl(STDERR_FILENO, TIOCGWINSZ, &size));
+  return size;  // 0 where it is not known
+}
+
+// A line that is longer than the terminal would take several of its lines, and who goes back over it would not know.
+std::string cut_for(const winsize& size, const std::string& text) {
+  std::string kept;
+  std::size_t column = 0;
+  std::size_t row = 1;
+  for (const char c : text) {
+    const bool begins = (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;  // a character of UTF-8
+    column += begins ? 1 : 0;
+    if (c == '\n') {
+      column = 0;
+      ++row;
+    }
+    if (size.ws_col == 0 || column <= size.ws_col) {
+      kept += c;
+    }
+    if (size.ws_row != 0 && row >= size.ws_row) {
+      break;
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
 std::size_t show_over(const std::string& text, std::size_t lines) {
   if (lines > 0) {
     say("\x1b[{}A\x1b[J", lines);
   }
-  say_text(text);
-  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  const std::string shown = cut_for(size_of_terminal(), text);
+  say_text(shown);
+  return static_cast<std::size_t>(std::ranges::count(shown, '\n'));
 }
 
 Progress::Progress(std::string what)
@@ -86,7 +120,12 @@ Progress::~Progress() {
 void Progress::show(std::size_t done, std::size_t all) {
   if (terminal_ && now_ns() - started_ns_ > kQuietNs) {
     shown_ = true;
-    say("\r{}{}{}", what_, what_.empty() ? "" : " ", progress_bar(done, all));
+    const winsize size = size_of_terminal();
+    std::string text = fmt::format("{}{}{}", what_, what_.empty() ? "" : " ", progress_bar(done, all));
+    if (size.ws_col != 0 && text.size() > size.ws_col) {  // without the bar
+      text = fmt::format("{:>{}} of {} {}", done, std::to_string(all).size(), all, what_);
+    }
+    say("\r{}", cut_for(size, text));
   }
 }
 
