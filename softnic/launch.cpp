@@ -103,6 +103,10 @@ void require_folders(const Settings& settings) {
   if (const auto* const wire = std::get_if<roce::FolderWireOptions>(&settings.wire)) {
     const files::path folder = (wire->folder / "").parent_path();  // without a slash at the end
     require("--wire folder:", folder);
+    if (files::exists(folder) && !files::is_directory(folder)) {
+      throw SettingsError(fmt::format("--wire folder:{}: this is a file; give a folder, or a name that is free",
+                                      wire->folder.string()));
+    }
     if (!files::exists(folder)) {
       // Not fmt::print(), which throws where stderr takes nothing.
       std::fputs(fmt::format("sidelatch: --wire folder:{}: this folder is new; programs that name another one are not "

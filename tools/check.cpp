@@ -213,19 +213,25 @@ void add_check(Program& program) {
               "HOST[:PORT] of `sidelatch check --server`: the memory is there (default: on this machine)")
       .excludes(server)
       .excludes(profile);
-  command.flag(
-      "--at-switch", arguments->options.at_switch,
-      "--connect is the exchange of `sidelatch switch --latches` with switch_optimistic.p4: torn reads through "
-      "it, and optimistic/switch");
+  command
+      .flag("--at-switch", arguments->options.at_switch,
+            "--connect is the exchange of `sidelatch switch --latches` with switch_optimistic.p4: torn reads through "
+            "it, and optimistic/switch")
+      .excludes(server);
   command.option("--token", arguments->options.token, "--server, --connect: a word that both must give");
-  command.option("--seconds", arguments->options.seconds, "time limit, seconds (default 60)");
-  command.list("--parts", arguments->options.parts,
-               "what to do, comma-separated: torn-reads, schemes, latches, effects, lock-table, rates, proofs "
-               "(default all)");
+  command.option("--seconds", arguments->options.seconds, "time limit, seconds (default 60)").excludes(server);
+  command
+      .list("--parts", arguments->options.parts,
+            "what to do, comma-separated: torn-reads, schemes, latches, effects, lock-table, rates, proofs "
+            "(default all)")
+      .excludes(server);
   command.flag("--relaxed-ordering", arguments->options.relaxed_ordering, "memory is registered for relaxed ordering");
-  command.list("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)");
-  command.option("--reads", arguments->options.reads,
-                 "reads per size and scheme, and chances per other probe (default 20000)");
+  command.list("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)")
+      .excludes(server);
+  command
+      .option("--reads", arguments->options.reads,
+              "reads per size and scheme, and chances per other probe (default 20000)")
+      .excludes(server);
   command.option("--seed", arguments->options.seed, "simulator, software NIC: seed (default 1)");
   command.option("--order", arguments->order,
                  "software NIC: preset of the memory model whose orders it takes (default observed)");

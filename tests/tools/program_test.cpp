@@ -320,8 +320,12 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"check --profile connectx7 --device mlx5_0", "--device"},
                       std::pair{"check --profile connectx7 --fabric softnic", "--profile is of the simulator"},
                       std::pair{"bench latch-scaling --profile connectx7 --connect localhost", "--profile"},
-                      std::pair{"check --lend 1", "--server"}, std::pair{"check --server --lend 0", "--lend 0"},
-                      std::pair{"check --server --lend -1", "-1"},
+                      std::pair{"check --server --parts rates", "--parts"},
+                      std::pair{"check --server --seconds 5", "--seconds"},
+                      std::pair{"check --server --sizes 64", "--sizes"},
+                      std::pair{"check --server --reads 5", "--reads"},
+                      std::pair{"check --server --at-switch", "--at-switch"}, std::pair{"check --lend 1", "--server"},
+                      std::pair{"check --server --lend 0", "--lend 0"}, std::pair{"check --server --lend -1", "-1"},
                       std::pair{"bench nosuch --connect localhost", "nosuch"},
                       std::pair{"bench smartnic-latch --connect localhost", "simulator only"},
                       std::pair{"bench targets --only smartnic-latch --connect localhost", "simulator only"},
@@ -351,6 +355,7 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"softnic run --wire switch:../x,10.0.0.1 -- true", "'../x' is no name of a wire"},
                       std::pair{"switch p4/l2_l3.p4 --port 1=shm:a/b", "'a/b' is no name of a wire"},
                       std::pair{"softnic run --wire folder:/no/such/folder -- true", "/no/such"},
+                      std::pair{"softnic run --wire folder:/etc/passwd -- true", "/etc/passwd: this is a file"},
                       std::pair{"softnic run --pcap /no/such/file.pcap -- true", "--pcap /no/such/file.pcap"},
                       std::pair{"softnic run ibv_devices -v", "Put --"}, std::pair{"softnic run", "command"}));
 
