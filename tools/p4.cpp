@@ -96,8 +96,8 @@ int test(const Arguments& arguments) {
 
 void add_p4_source(Command& command, P4Source& source) {
   command.option("program", source.program, "the program, in P4_16 for v1model").required();
-  command.option("-I,--include", source.folders, "a folder for #include");
-  command.option("-D,--define", source.macros, "NAME or NAME=TEXT: a macro");
+  command.option("-I,--include", source.folders, "a folder for #include; may be repeated").one_at_a_time();
+  command.option("-D,--define", source.macros, "NAME or NAME=TEXT: a macro; may be repeated").one_at_a_time();
 }
 
 std::shared_ptr<const p4::Program> compile_p4(const P4Source& source) {

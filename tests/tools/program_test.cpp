@@ -370,6 +370,17 @@ TEST(SoftNic, ACaptureReplacesOrdinaryFilesOnly) {
   std::filesystem::remove(pipe);
 }
 
+// Neither there nor not there: a status of its own, not that of what went wrong inside.
+TEST(SoftNic, APathThatCannotBeLookedAtIsWrongInput) {
+  const std::string path = "/tmp/" + std::string(300, 'x');
+  for (const std::string& option :
+       {"--wire folder:" + path, "--wire folder:" + path + "/wire", "--pcap " + path + "/frames.pcap"}) {
+    const Outcome outcome = run("softnic run " + option + " -- true");
+    EXPECT_EQ(outcome.status, 2) << option;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(option.substr(0, 6)), HasSubstr(path + ": File name too long"))) << option;
+  }
+}
+
 TEST(SoftNic, ACommandThatIsNotThereCostsNoCapture) {
   const std::string file = ::testing::TempDir() + "/sidelatch_kept_" + std::to_string(::getpid());
   std::ofstream(file) << "kept";
@@ -833,6 +844,11 @@ TEST(Program, TextsMayBeginWithAByteOrderMark) {
                       << "packet 1 00\r\n";
   EXPECT_EQ(run("p4 test p4/l2_l3.p4 " + file).status, 0);
   std::filesystem::remove(file);
+}
+
+TEST(P4, ItsFilesMayFollowAFolderOrAMacro) {
+  EXPECT_EQ(run("switch -I p4 -D X=1 p4/l2_l3.p4 --port 1=pcap:,/dev/null").status, 0);
+  EXPECT_EQ(run("p4 check -D X -I p4 -I tests p4/l2_l3.p4").status, 0);
 }
 
 TEST(P4, ATestThatChecksNothingSaysSo) {
