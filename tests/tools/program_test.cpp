@@ -846,6 +846,13 @@ TEST(Program, TextsMayBeginWithAByteOrderMark) {
   std::filesystem::remove(file);
 }
 
+TEST(P4, AnEstimateWarnsToo) {
+  for (const char* const how : {"", " --fit tofino", " --print"}) {
+    EXPECT_THAT(run(std::string("p4 check tests/p4/corpus/wide.p4") + how).err, HasSubstr("warning: -2 does not fit"))
+        << how;
+  }
+}
+
 TEST(P4, ItsFilesMayFollowAFolderOrAMacro) {
   EXPECT_EQ(run("switch -I p4 -D X=1 p4/l2_l3.p4 --port 1=pcap:,/dev/null").status, 0);
   EXPECT_EQ(run("p4 check -D X -I p4 -I tests p4/l2_l3.p4").status, 0);
