@@ -17,6 +17,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -78,12 +79,17 @@ explore::Mode mode_of(const std::string& text) {
 }
 
 void set_parameters(fabric::model::Rules& rules, const std::vector<std::string>& parameters) {
+  std::set<std::string> set;
   for (const std::string& parameter : parameters) {
     const std::size_t equals = parameter.find('=');
     if (equals == std::string::npos) {
       throw std::invalid_argument(fmt::format("--param {}: it must be NAME=VALUE", parameter));
     }
-    fabric::model::set_parameter(rules, parameter.substr(0, equals), parameter.substr(equals + 1));
+    const std::string name = parameter.substr(0, equals);
+    fabric::model::set_parameter(rules, name, parameter.substr(equals + 1));
+    if (!set.insert(name).second) {
+      throw std::invalid_argument(fmt::format("--param {}: {} is set already; give it once", parameter, name));
+    }
   }
 }
 
