@@ -35,7 +35,8 @@ constexpr const char* kMark = "sidelatch_softnic_version";
 // Looks beside the program, as in a build folder, and in the installation folder.
 files::path find_library() {
   if (const char* const given = ::getenv(kLibraryVariable)) {
-    if (!files::is_regular_file(given)) {
+    std::error_code ignored;
+    if (!files::is_regular_file(given, ignored)) {
       throw LibraryError(fmt::format("{} is {}: there is no such file", kLibraryVariable, given));
     }
     return files::absolute(given);
@@ -89,21 +90,37 @@ Settings settings_of(const LaunchOptions& options) {
       kOptions);
 }
 
+// What is at that path. Throws SettingsError if this cannot be found out.
+files::file_type file_type_at(std::string_view option, const files::path& path) {
+  std::error_code error;
+  const files::file_type type = files::status(path, error).type();
+  if (type == files::file_type::none) {
+    throw SettingsError(fmt::format("{}{}: {}", option, path.string(), error.message()));
+  }
+  return type;
+}
+
 // Found out now: the program itself may open the NIC late, or never.
 void require_folders(const Settings& settings) {
-  const auto require = [](const char* option, const files::path& path) {
+  const auto require = [](std::string_view option, const files::path& path) {
     const files::path folder = files::absolute(path).parent_path();
-    if (!files::is_directory(folder)) {
-      throw SettingsError(fmt::format("{} {}: there is no folder {}", option, path.string(), folder.string()));
+    if (file_type_at(option, folder) != files::file_type::directory) {
+      throw SettingsError(fmt::format("{}{}: there is no folder {}", option, path.string(), folder.string()));
     }
   };
   if (settings.capture) {
-    require("--pcap", *settings.capture);
+    require("--pcap ", *settings.capture);
   }
   if (const auto* const wire = std::get_if<roce::FolderWireOptions>(&settings.wire)) {
+    constexpr std::string_view kOption = "--wire folder:";
     const files::path folder = (wire->folder / "").parent_path();  // without a slash at the end
-    require("--wire folder:", folder);
-    if (!files::exists(folder)) {
+    require(kOption, folder);
+    const files::file_type type = file_type_at(kOption, folder);
+    if (type != files::file_type::directory && type != files::file_type::not_found) {
+      throw SettingsError(
+          fmt::format("{}{}: this is a file; give a folder, or a name that is free", kOption, wire->folder.string()));
+    }
+    if (type == files::file_type::not_found) {
       // Not fmt::print(), which throws where stderr takes nothing.
       std::fputs(fmt::format("sidelatch: --wire folder:{}: this folder is new; programs that name another one are not "
                              "reached\n",

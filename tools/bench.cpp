@@ -324,7 +324,8 @@ void add_bench(Program& program) {
   auto arguments = std::make_shared<Arguments>();
   Command command = program.command("bench", "Experiments that reproduce figures of the papers");
   command.option("name", arguments->name, "an experiment, or list, or targets (all of them against the papers)");
-  command.option("--only", arguments->only, "targets: of these experiments alone (default all)");
+  command.option("--only", arguments->only, "targets: of this experiment alone; may be repeated (default all)")
+      .one_at_a_time();
   Option profile = command.option("--profile", arguments->profile,
                                   "simulator: NIC profile, a name or a TOML file (default connectx5)");
   command.option("--fabric", arguments->fabric,

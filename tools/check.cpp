@@ -125,6 +125,16 @@ int check(const Arguments& arguments) {
   if (!arguments.options.token.empty() && arguments.options.server.empty()) {
     throw std::invalid_argument("--token: it is for --server and --connect; give one of them, or leave it out");
   }
+  // Else a second run would find its own datasheet as expected.
+  if (!arguments.out.empty()) {
+    require_apart("--out", arguments.out + "/" + kSavedDatasheet, arguments.against, "the datasheet of --against");
+    require_apart("--emit-profile", arguments.profile_file, arguments.out + "/" + kSavedDatasheet,
+                  "the datasheet of --out");
+  }
+  require_apart("--emit-profile", arguments.profile_file, arguments.against, "the datasheet of --against");
+  if (std::error_code ignored; std::filesystem::exists(arguments.profile, ignored)) {  // else it is a name
+    require_apart("--emit-profile", arguments.profile_file, arguments.profile, "the profile of --profile");
+  }
   if (!arguments.out.empty()) {
     // Checked before the work, so that no measurement is wasted.
     std::error_code error;
@@ -159,21 +169,25 @@ int check(const Arguments& arguments) {
   const std::string json = datasheet.dump(2) + "\n";
   const bool colour = !arguments.json && on_terminal(STDOUT_FILENO);
   const std::string table = checker::to_table(report, checker::Colour::off) + compared;
-  fmt::print("{}", arguments.json ? json : colour ? checker::to_table(report, checker::Colour::on) + compared : table);
-  std::fflush(stdout);
-  if (!arguments.out.empty()) {
-    write_file(arguments.out + "/" + kSavedDatasheet, json);
-    write_file(arguments.out + "/check.txt", table);
-  }
-  if (interrupted()) {
+  const bool cut_short = interrupted();
+  const auto save = [&] {
+    if (!arguments.out.empty()) {
+      write_file(arguments.out + "/" + kSavedDatasheet, json);
+      write_file(arguments.out + "/check.txt", table);
+    }
+    if (!arguments.profile_file.empty() && !cut_short && report.failure.empty()) {
+      write_file(arguments.profile_file, fabric::sim::to_toml(checker::profile_of(report)));
+    }
+  };
+  save_and_print(save, arguments.json ? json
+                       : colour       ? checker::to_table(report, checker::Colour::on) + compared
+                                      : table);
+  if (cut_short) {
     return kInterrupted;
   }
   if (!report.failure.empty()) {
     say("sidelatch: {}\n", report.failure);
     return kNoEnvironment;
-  }
-  if (!arguments.profile_file.empty()) {
-    write_file(arguments.profile_file, fabric::sim::to_toml(checker::profile_of(report)));
   }
   return report.as_expected() && !comparison.worse() ? kAsExpected : kNotAsExpected;
 }
@@ -199,19 +213,25 @@ void add_check(Program& program) {
               "HOST[:PORT] of `sidelatch check --server`: the memory is there (default: on this machine)")
       .excludes(server)
       .excludes(profile);
-  command.flag(
-      "--at-switch", arguments->options.at_switch,
-      "--connect is the exchange of `sidelatch switch --latches` with switch_optimistic.p4: torn reads through "
-      "it, and optimistic/switch");
+  command
+      .flag("--at-switch", arguments->options.at_switch,
+            "--connect is the exchange of `sidelatch switch --latches` with switch_optimistic.p4: torn reads through "
+            "it, and optimistic/switch")
+      .excludes(server);
   command.option("--token", arguments->options.token, "--server, --connect: a word that both must give");
-  command.option("--seconds", arguments->options.seconds, "time limit, seconds (default 60)");
-  command.list("--parts", arguments->options.parts,
-               "what to do, comma-separated: torn-reads, schemes, latches, effects, lock-table, rates, proofs "
-               "(default all)");
+  command.option("--seconds", arguments->options.seconds, "time limit, seconds (default 60)").excludes(server);
+  command
+      .list("--parts", arguments->options.parts,
+            "what to do, comma-separated: torn-reads, schemes, latches, effects, lock-table, rates, proofs "
+            "(default all)")
+      .excludes(server);
   command.flag("--relaxed-ordering", arguments->options.relaxed_ordering, "memory is registered for relaxed ordering");
-  command.list("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)");
-  command.option("--reads", arguments->options.reads,
-                 "reads per size and scheme, and chances per other probe (default 20000)");
+  command.list("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)")
+      .excludes(server);
+  command
+      .option("--reads", arguments->options.reads,
+              "reads per size and scheme, and chances per other probe (default 20000)")
+      .excludes(server);
   command.option("--seed", arguments->options.seed, "simulator, software NIC: seed (default 1)");
   command.option("--order", arguments->order,
                  "software NIC: preset of the memory model whose orders it takes (default observed)");

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,7 +71,8 @@ void fail_writes_that_are_too_long();
 /// As it was, for a program that takes this one's place.
 void restore_limit_signal();
 
-/// Prints the text to the terminal at standard error, over the `lines` of the last one. Returns its lines.
+/// Prints the text to the terminal at standard error, over the `lines` of the last one. Returns its lines. What is too
+/// long or too wide for the terminal is left out.
 [[nodiscard]] std::size_t show_over(const std::string& text, std::size_t lines);
 
 /// A bar and "done of all" on standard error, for work longer than two seconds, on a terminal only.
@@ -95,11 +97,18 @@ class Progress {
 /// not fit the clock.
 void require_budget(double seconds);
 
-/// The text of a file. Throws std::invalid_argument that names it.
+/// The text of a file, without the byte order mark of UTF-8 that some editors put before it. Throws
+/// std::invalid_argument that names it.
 [[nodiscard]] std::string read_file(const std::string& path);
 /// Throws std::invalid_argument with the file's name if it cannot be written. Call it before long work.
 void require_writable(const std::string& path);
+/// Throws std::invalid_argument if the ordinary file that `option` would write is also the `other` one, whose use `as`
+/// says. Either may not be there yet.
+void require_apart(const std::string& option, const std::string& file, const std::string& other, const std::string& as);
 /// Throws std::invalid_argument with the file's name.
 void write_file(const std::string& path, const std::string& text);
+/// Saves, and then prints: where nobody reads what is printed (`| head`), the first print ends this process. If `save`
+/// throws, the text is printed all the same, and then it throws what `save` threw.
+void save_and_print(const std::function<void()>& save, const std::string& text);
 
 }  // namespace sidelatch::tools

@@ -17,6 +17,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -78,12 +79,17 @@ explore::Mode mode_of(const std::string& text) {
 }
 
 void set_parameters(fabric::model::Rules& rules, const std::vector<std::string>& parameters) {
+  std::set<std::string> set;
   for (const std::string& parameter : parameters) {
     const std::size_t equals = parameter.find('=');
     if (equals == std::string::npos) {
       throw std::invalid_argument(fmt::format("--param {}: it must be NAME=VALUE", parameter));
     }
-    fabric::model::set_parameter(rules, parameter.substr(0, equals), parameter.substr(equals + 1));
+    const std::string name = parameter.substr(0, equals);
+    fabric::model::set_parameter(rules, name, parameter.substr(equals + 1));
+    if (!set.insert(name).second) {
+      throw std::invalid_argument(fmt::format("--param {}: {} is set already; give it once", parameter, name));
+    }
   }
 }
 
@@ -196,13 +202,14 @@ void require_whole_numbers(const nlohmann::ordered_json& json, const std::string
 
 // The picture of a violation; without one nothing is written.
 void draw(const Arguments& arguments, const explore::Verdict& verdict, const std::string& title) {
-  if (arguments.svg_file.empty()) {
-    return;
-  }
-  if (verdict.violation) {
+  if (!arguments.svg_file.empty() && verdict.violation) {
     write_file(arguments.svg_file, explore::to_svg(*verdict.violation, title));
-  } else {
-    say("sidelatch: nothing is broken, so {} was not written\n", arguments.svg_file);
+  }
+}
+
+void say_what_was_not_written(const std::string& file, const explore::Verdict& verdict) {
+  if (!file.empty() && !verdict.violation) {
+    say("sidelatch: nothing is broken, so {} was not written\n", file);
   }
 }
 
@@ -239,6 +246,7 @@ int replay(const Arguments& arguments) {
   if (!arguments.svg_file.empty()) {
     require_writable(arguments.svg_file);
   }
+  require_apart("--svg", arguments.svg_file, arguments.replay_file, "the trace of --replay");
   std::string title;
   explore::Verdict verdict;
   std::string was;  // the violation that the trace shows
@@ -260,15 +268,11 @@ int replay(const Arguments& arguments) {
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(fmt::format("--replay {}: {}", arguments.replay_file, error.what()));
   }
-  if (arguments.json) {
-    fmt::print("{}\n",
-               (verdict.violation ? explore::to_json(*verdict.violation) : nlohmann::ordered_json(nullptr)).dump(2));
-  } else {
-    fmt::print("{}", verdict.violation ? explore::to_text(verdict)
-                                       : fmt::format("gone: these choices no longer end in {}\n", was));
-  }
-  std::fflush(stdout);
-  draw(arguments, verdict, title);
+  const auto violation = verdict.violation ? explore::to_json(*verdict.violation) : nlohmann::ordered_json(nullptr);
+  const std::string printed =
+      verdict.violation ? explore::to_text(verdict) : fmt::format("gone: these choices no longer end in {}\n", was);
+  save_and_print([&] { draw(arguments, verdict, title); }, arguments.json ? violation.dump(2) + "\n" : printed);
+  say_what_was_not_written(arguments.svg_file, verdict);
   // A violation is one that nothing expects, and without one the trace does not show what it says.
   return kNotAsExpected;
 }
@@ -313,6 +317,7 @@ int explore_command(Arguments arguments) {
       require_writable(*file);
     }
   }
+  require_apart("--svg", arguments.svg_file, arguments.trace_file, "the trace of --trace");
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   bool as_expected = true;
   {
@@ -338,22 +343,24 @@ int explore_command(Arguments arguments) {
       }
     }
   }
+  const Cell& first = cells.front();  // the only one, if there is a file for its trace
+  const explore::Verdict& verdict = first.result.verdict;
+  const std::string title = fmt::format("{} under {}", first.scheme, fabric::model::name(first.model));
+  std::string text;
   if (arguments.json) {
-    fmt::print("{}\n", json.dump(2));
+    text = json.dump(2) + "\n";
   } else if (cells.size() == 1 && !json.empty()) {
-    fmt::print("{} under {}: {}", cells.front().scheme, fabric::model::name(cells.front().model),
-               explore::to_text(cells.front().result.verdict));
+    text = fmt::format("{}: {}", title, explore::to_text(verdict));
   }
-  std::fflush(stdout);
-  if (!arguments.trace_file.empty() && !cells.front().result.verdict.violation) {
-    say("sidelatch: nothing is broken, so {} was not written\n", arguments.trace_file);
-  } else if (!arguments.trace_file.empty()) {
-    write_file(arguments.trace_file, trace_json(cells.front(), arguments).dump(2) + "\n");
-  }
-  if (cells.size() == 1) {
-    draw(arguments, cells.front().result.verdict,
-         fmt::format("{} under {}", cells.front().scheme, fabric::model::name(cells.front().model)));
-  }
+  const auto save = [&] {
+    if (!arguments.trace_file.empty() && verdict.violation) {
+      write_file(arguments.trace_file, trace_json(first, arguments).dump(2) + "\n");
+    }
+    draw(arguments, verdict, title);
+  };
+  save_and_print(save, text);
+  say_what_was_not_written(arguments.trace_file, verdict);
+  say_what_was_not_written(arguments.svg_file, verdict);
   if (interrupted()) {
     return kInterrupted;
   }

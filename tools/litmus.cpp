@@ -77,7 +77,8 @@ void add_litmus(Program& program) {
   auto arguments = std::make_shared<Arguments>();
   Command command = program.command("litmus", "All final states of small tests of the memory model");
   command.option("files", arguments->files, "litmus files (docs/litmus.md)").required();
-  command.option("--model", arguments->models, "strict, observed, spec or relaxed; may be repeated (default all)");
+  command.option("--model", arguments->models, "strict, observed, spec or relaxed; may be repeated (default all)")
+      .one_at_a_time();
   command.option("--budget", arguments->budget, "seconds for each test under each model (default: no limit)");
   command.option("--threads", arguments->options.threads, "default: all cores");
   command.flag("--json", arguments->json, "print one JSON value instead of text");

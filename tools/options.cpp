@@ -187,20 +187,31 @@ Command Program::command(const std::string& name, const std::string& help) {
 // CLI11 would only say that a subcommand is missing.
 void Program::require_known_command(int argc, char** argv) const {
   constexpr std::array<std::string_view, 3> kOwn = {"-h", "--help", "--version"};
-  if (argc < 2 || std::ranges::find(kOwn, argv[1]) != kOwn.end()) {
-    return;
-  }
-  std::string names;
-  for (const CLI::App* command : std::as_const(*app_).get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->get_name() == argv[1]) {
+  const CLI::App* given = app_.get();
+  std::string of;  // whose commands they are, if not the program's
+  for (int i = 1;; ++i) {
+    const auto commands = given->get_subcommands([](const CLI::App*) { return true; });
+    if (commands.empty() || (i < argc && std::ranges::find(kOwn, argv[i]) != kOwn.end())) {
       return;
     }
-    names += (names.empty() ? "" : ", ") + command->get_name();
+    std::string names;
+    given = nullptr;
+    for (const CLI::App* command : commands) {
+      given = i < argc && command->get_name() == argv[i] ? command : given;
+      names += (names.empty() ? "" : ", ") + command->get_name();
+    }
+    if (i >= argc) {
+      throw std::invalid_argument(fmt::format("give a command{}: the commands are {}", of, names));
+    }
+    if (given == nullptr && argv[i][0] == '-') {
+      throw std::invalid_argument(
+          fmt::format("{}: options follow a command{}; the commands are {}", argv[i], of, names));
+    }
+    if (given == nullptr) {
+      throw std::invalid_argument(fmt::format("there is no command {}{}: the commands are {}", argv[i], of, names));
+    }
+    of = fmt::format(" of {}", given->get_name());
   }
-  if (argv[1][0] == '-') {
-    throw std::invalid_argument(fmt::format("{}: options follow a command; the commands are {}", argv[1], names));
-  }
-  throw std::invalid_argument(fmt::format("there is no command {}: the commands are {}", argv[1], names));
 }
 
 namespace {

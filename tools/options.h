@@ -100,7 +100,7 @@ class Program {
 
   /// Reads the command line and runs the command that it gives. Returns the command's exit status; kAsExpected after
   /// --help and --version, kBadInput after a message about a wrong option. Throws std::invalid_argument, which names
-  /// all commands, for an unknown command; and what the command throws.
+  /// all commands, for an unknown command or none, also of a command that has commands; and what the command throws.
   [[nodiscard]] int run(int argc, char** argv);
 
  private:

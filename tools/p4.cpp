@@ -54,13 +54,17 @@ p4::CompileOptions compile_options(const P4Source& source, std::vector<std::stri
   return options;
 }
 
+void say_each(const std::vector<std::string>& messages) {
+  for (const std::string& message : messages) {
+    say("{}\n", message);
+  }
+}
+
 int check(const Arguments& arguments) {
   if (arguments.prints) {
     std::vector<std::string> warnings;
     fmt::print("{}", p4::print_file(arguments.program, compile_options(arguments, warnings)));
-    for (const std::string& warning : warnings) {
-      say("{}\n", warning);
-    }
+    say_each(warnings);
     return kAsExpected;
   }
   if (arguments.chip.empty()) {
@@ -70,6 +74,7 @@ int check(const Arguments& arguments) {
   const p4::Chip chip = p4::parse_chip(arguments.chip);
   std::vector<std::string> warnings;
   const p4::FitReport report = p4::fit(arguments.program, chip, compile_options(arguments, warnings));
+  say_each(warnings);
   fmt::print("{}", p4::to_text(report, chip));
   return report.fits() ? kAsExpected : kNotAsExpected;
 }
@@ -79,9 +84,7 @@ int test(const Arguments& arguments) {
   bool passed = true;
   for (const std::string& file : arguments.tests) {
     const p4::StfResult result = p4::run_stf(program, read_file(file), file);
-    for (const std::string& failure : result.failures) {
-      say("{}\n", failure);
-    }
+    say_each(result.failures);
     fmt::print("{}: {}, {} packets sent, {} expected\n", file, result.passed() ? "passed" : "FAILED", result.sent,
                result.expected);
     if (result.sent == 0 && result.expected == 0) {
@@ -96,16 +99,14 @@ int test(const Arguments& arguments) {
 
 void add_p4_source(Command& command, P4Source& source) {
   command.option("program", source.program, "the program, in P4_16 for v1model").required();
-  command.option("-I,--include", source.folders, "a folder for #include");
-  command.option("-D,--define", source.macros, "NAME or NAME=TEXT: a macro");
+  command.option("-I,--include", source.folders, "a folder for #include; may be repeated").one_at_a_time();
+  command.option("-D,--define", source.macros, "NAME or NAME=TEXT: a macro; may be repeated").one_at_a_time();
 }
 
 std::shared_ptr<const p4::Program> compile_p4(const P4Source& source) {
   std::vector<std::string> warnings;
   auto program = p4::compile_file(source.program, compile_options(source, warnings));
-  for (const std::string& warning : warnings) {
-    say("{}\n", warning);
-  }
+  say_each(warnings);
   return program;
 }
 

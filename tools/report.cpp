@@ -75,6 +75,9 @@ int report(const Arguments& arguments) {
     }
     std::ranges::move(documents_in(source), std::back_inserter(documents));
   }
+  for (const checker::NamedDocument& document : documents) {
+    require_apart("--out", arguments.out, document.file, "a file that the page is made of");
+  }
   write_file(arguments.out, checker::report_page(documents));
   return kAsExpected;
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,9 +13,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -64,12 +67,45 @@ std::string progress_bar(std::size_t done, std::size_t all) {
   return fmt::format("[{:#<{}}{:{}}] {:>{}} of {}", "", full, "", kCells - full, done, total.size(), total);
 }
 
+namespace {
+
+winsize size_of_terminal() {
+  winsize size{};
+  static_cast<void>(::ioctl(STDERR_FILENO, TIOCGWINSZ, &size));
+  return size;  // 0 where it is not known
+}
+
+// A line that is longer than the terminal would take several of its lines, and who goes back over it would not know.
+std::string cut_for(const winsize& size, const std::string& text) {
+  std::string kept;
+  std::size_t column = 0;
+  std::size_t row = 1;
+  for (const char c : text) {
+    const bool begins = (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;  // a character of UTF-8
+    column += begins ? 1 : 0;
+    if (c == '\n') {
+      column = 0;
+      ++row;
+    }
+    if (size.ws_col == 0 || column <= size.ws_col) {
+      kept += c;
+    }
+    if (size.ws_row != 0 && row >= size.ws_row) {
+      break;
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
 std::size_t show_over(const std::string& text, std::size_t lines) {
   if (lines > 0) {
     say("\x1b[{}A\x1b[J", lines);
   }
-  say_text(text);
-  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  const std::string shown = cut_for(size_of_terminal(), text);
+  say_text(shown);
+  return static_cast<std::size_t>(std::ranges::count(shown, '\n'));
 }
 
 Progress::Progress(std::string what)
@@ -84,7 +120,12 @@ Progress::~Progress() {
 void Progress::show(std::size_t done, std::size_t all) {
   if (terminal_ && now_ns() - started_ns_ > kQuietNs) {
     shown_ = true;
-    say("\r{}{}{}", what_, what_.empty() ? "" : " ", progress_bar(done, all));
+    const winsize size = size_of_terminal();
+    std::string text = fmt::format("{}{}{}", what_, what_.empty() ? "" : " ", progress_bar(done, all));
+    if (size.ws_col != 0 && text.size() > size.ws_col) {  // without the bar
+      text = fmt::format("{:>{}} of {} {}", done, std::to_string(all).size(), all, what_);
+    }
+    say("\r{}", cut_for(size, text));
   }
 }
 
@@ -97,6 +138,9 @@ void require_budget(double seconds) {
 }
 
 std::string read_file(const std::string& path) {
+  if (path.empty()) {
+    throw std::invalid_argument("cannot read a file whose name is empty, as that of a variable that was not set");
+  }
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     throw std::invalid_argument(fmt::format("cannot read {}: it is a folder", path));
@@ -118,6 +162,9 @@ std::string read_file(const std::string& path) {
   if (file.bad()) {
     throw std::invalid_argument(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   }
+  if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark)) {
+    text.erase(0, kMark.size());
+  }
   return text;
 }
 
@@ -129,6 +176,19 @@ void require_writable(const std::string& path) {
   }
   if (is_new) {
     std::filesystem::remove(path, ignored);
+  }
+}
+
+void require_apart(const std::string& option, const std::string& file, const std::string& other,
+                   const std::string& as) {
+  std::error_code ignored;
+  if (file.empty() || other.empty() ||
+      (std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored))) {
+    return;  // /dev/null may be given again and again
+  }
+  if (std::filesystem::equivalent(file, other, ignored) ||
+      std::filesystem::weakly_canonical(file, ignored) == std::filesystem::weakly_canonical(other, ignored)) {
+    throw std::invalid_argument(fmt::format("{} {}: this would overwrite {}; give another file", option, file, as));
   }
 }
 
@@ -168,6 +228,20 @@ void write_file(const std::string& path, const std::string& text) {
   }
   if (error != 0) {
     throw std::invalid_argument(fmt::format("cannot write {}: {}", path, std::strerror(error)));
+  }
+}
+
+void save_and_print(const std::function<void()>& save, const std::string& text) {
+  std::exception_ptr failed;
+  try {
+    save();
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  fmt::print("{}", text);
+  std::fflush(stdout);
+  if (failed) {
+    std::rethrow_exception(failed);
   }
 }
 

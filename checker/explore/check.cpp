@@ -44,6 +44,11 @@ class Coordinator {
     if (options.max_events == 0) {
       throw std::invalid_argument("max_events is 0: an execution must have at least 1 event");
     }
+    constexpr unsigned kMostThreads = 4096;
+    if (options.threads > kMostThreads) {
+      throw std::invalid_argument(
+          fmt::format("threads is {}: it must be 0 (all cores) to {}", options.threads, kMostThreads));
+    }
     const unsigned all = std::max(1U, std::thread::hardware_concurrency());
     threads_ = options.threads == 0 ? all : options.threads;
     if (options.budget.count() > 0) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace sidelatch::p4 {
@@ -36,17 +38,47 @@ std::string Sources::place(Location at) const {
   return fmt::format("{}:{}:{}", files_[at.file].name, at.line, at.column);
 }
 
+namespace {
+
+// A line as it is shown, and a caret below one of its columns. Of a long line only the part around the column; and no
+// control characters, which a terminal would obey: the file may be no text.
+std::string shown(std::string_view line, std::size_t column) {
+  constexpr std::size_t kLongest = 200;
+  const bool is_long = line.size() > kLongest;
+  std::size_t from = is_long && column > kLongest / 2 ? std::min(column - kLongest / 2, line.size()) : 0;
+  const auto is_within_character = [&](std::size_t at) {
+    return at < line.size() && (static_cast<unsigned char>(line[at]) & 0xC0U) == 0x80U;  // of UTF-8
+  };
+  while (from > 0 && from + 1 < column && is_within_character(from)) {
+    ++from;
+  }
+  std::size_t end = is_long ? std::min(from + kLongest, line.size()) : line.size();
+  while (end < line.size() && end > column && is_within_character(end)) {
+    --end;
+  }
+  constexpr std::string_view kCut = "...";
+  std::string text(from > 0 ? kCut : "");
+  std::string indent(text.size(), ' ');
+  for (std::size_t i = from; i < end; ++i) {
+    const char c = line[i];
+    const bool is_control = static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+    text += is_control && c != '\t' ? '?' : c;
+    if (i + 1 < column) {
+      indent += c == '\t' ? '\t' : ' ';
+    }
+  }
+  return fmt::format("{}{}\n{}^", text, end < line.size() ? kCut : "", indent);
+}
+
+}  // namespace
+
 std::string Sources::describe(Location at, std::string_view kind, std::string_view message) const {
   std::string text = fmt::format("{}: {}: {}", place(at), kind, message);
   const std::string_view source = line(at);
   if (at.line == 0 || source.empty()) {
     return text;
   }
-  std::string indent;
-  for (std::size_t i = 0; i + 1 < at.column && i < source.size(); ++i) {
-    indent += source[i] == '\t' ? '\t' : ' ';
-  }
-  return fmt::format("{}\n{}\n{}^", text, source, indent);
+  return fmt::format("{}\n{}", text, shown(source, at.column));
 }
 
 }  // namespace sidelatch::p4

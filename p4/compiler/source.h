@@ -41,7 +41,8 @@ class Sources {
   [[nodiscard]] std::string_view line(Location at) const;
   /// "FILE:LINE:COLUMN".
   [[nodiscard]] std::string place(Location at) const;
-  /// "FILE:LINE:COLUMN: KIND: MESSAGE", the source line, and a caret below the column.
+  /// "FILE:LINE:COLUMN: KIND: MESSAGE", the source line, and a caret below the column. Of a long line
+  /// the part around the column; control characters are shown as '?'.
   [[nodiscard]] std::string describe(Location at, std::string_view kind, std::string_view message) const;
 
  private:

@@ -157,7 +157,10 @@ class Runner {
       std::vector<Count>& counter = switch_.state().counter(word(words, 0));
       std::fill(counter.begin(), counter.end(), Count{});
     } else if (command != "wait" && command != "mirroring_get" && command != "counter_read") {
-      bad("there is no command '" + command + "'");
+      bad("there is no command '" + command +
+          "'; there are: add, setdefault, remove, packet, expect, no_packet, mirroring_add, mirroring_add_mc, "
+          "mirroring_delete, mc_mgrp_create, mc_node_create, mc_node_associate, mc_node_update, register_write, "
+          "register_read, register_reset, check_counter, counter_write, counter_reset, wait");
     }
   }
 

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,26 @@ TEST(Refused, AnErrorNamesItsPlaceAndShowsIt) {
             "t.p4:13:15: error: x_t has no field 'nothing'\n  h.x.a = h.x.nothing;\n              ^");
   EXPECT_EQ(error_of(program({.body = "\tint<129> v;"})),
             "t.p4:13:2: error: unsupported: a width of 129 bits; at most 128\n\tint<129> v;\n\t^");
+}
+
+TEST(Refused, OfALongLineThePlaceIsShown) {
+  for (const std::size_t behind : {0U, 30U, 100'000U}) {
+    const std::string error =
+        error_of(program({.body = std::string(1000, ' ') + "h.x.a = h.x.nothing;" + std::string(behind, ' ')}));
+    const std::size_t line = error.find('\n') + 1;
+    const std::size_t below = error.find('\n', line) + 1;
+    const std::string shown = error.substr(line, below - 1 - line);
+    EXPECT_LE(shown.size(), 206U);
+    EXPECT_THAT(shown, StartsWith("... "));
+    EXPECT_EQ(shown.substr(error.find('^') - below),
+              "nothing;" + std::string(std::min<std::size_t>(behind, 93), ' ') + (behind > 93 ? "..." : ""));
+  }
+}
+
+// The file may be no text, and a terminal obeys them.
+TEST(Refused, NoControlCharacterIsShown) {
+  const std::string error = error_of(program({.body = "\t\x1b[31m"}));
+  EXPECT_THAT(error, HasSubstr("error: P4 has no character 0x1b\n\t?[31m\n\t^"));
 }
 
 TEST(Refused, ASecondMain) {

@@ -290,7 +290,8 @@ TEST_F(Stf, NamesInQuotesMayHaveAnyCharacters) {
 
 TEST_F(Stf, WhatIsNotMetAndWhatIsUnknown) {
   EXPECT_THAT(failures("packet 0 0a 00 0000 00000000\nexpect 2 0b\n"), ElementsAre(HasSubstr("differs in byte 0")));
-  EXPECT_THAT(failures("meter_set_rates m 0 1:1\n"), ElementsAre(HasSubstr("there is no command 'meter_set_rates'")));
+  EXPECT_THAT(failures("meter_set_rates m 0 1:1\n"),
+              ElementsAre(HasSubstr("there is no command 'meter_set_rates'; there are: add, setdefault, ")));
 }
 
 }  // namespace

@@ -202,6 +202,34 @@ TEST(Program, ReportOfAFolderWithoutResultsSaysHowToMakeSome) {
   std::filesystem::remove_all(folder);
 }
 
+// What is read, and what is written by another option, is not overwritten.
+TEST(Program, NoFileIsOverwrittenByMistake) {
+  const std::string folder = ::testing::TempDir() + "/sidelatch_twice_" + std::to_string(::getpid());
+  const std::string datasheet = folder + "/check.json";
+  const std::string rates = "check --fabric sim --parts lock-table,rates ";
+  ASSERT_EQ(run(rates + "--out " + folder + " --emit-profile " + folder + "/nic.toml").status, 0);
+  const std::string explore = "explore --scheme broken/naive --model observed ";
+  ASSERT_EQ(run(explore + "--trace " + folder + "/trace.json").status, 0);
+  std::filesystem::create_symlink(datasheet, folder + "/other.json");
+  const std::string before = slurp(datasheet);
+  for (const std::string& arguments :
+       {"report " + folder + " -o " + datasheet, "report " + datasheet + " -o " + folder + "/./check.json",
+        "report " + datasheet + " -o " + folder + "/other.json", rates + "--against " + datasheet + " --out " + folder,
+        rates + "--against " + datasheet + " --emit-profile " + datasheet,
+        rates + "--out " + folder + "/new --emit-profile " + folder + "/new/check.json",
+        "check --parts lock-table,rates --profile " + folder + "/nic.toml --emit-profile " + folder + "/nic.toml",
+        "explore --replay " + folder + "/trace.json --svg " + folder + "/trace.json",
+        explore + "--trace " + folder + "/new.json --svg " + folder + "/new.json"}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr("this would overwrite")) << arguments;
+    EXPECT_THAT(outcome.out, IsEmpty()) << arguments;
+  }
+  EXPECT_EQ(slurp(datasheet), before);
+  EXPECT_EQ(run(explore + "--trace /dev/null --svg /dev/null").status, 0);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Program, VerbsWithoutANicSaysWhatItLookedForAndExitsWith3) {
   if (std::filesystem::exists("/sys/class/infiniband") && !std::filesystem::is_empty("/sys/class/infiniband")) {
     GTEST_SKIP() << "this machine has an RDMA device";
@@ -224,7 +252,12 @@ TEST_P(WrongInput, ExitsWith2AndNamesTheArgument) {
 INSTANTIATE_TEST_SUITE_P(
     Program, WrongInput,
     ::testing::Values(
-        std::pair{"", "subcommand"}, std::pair{"--bogus check", "--bogus: options follow a command"},
+        std::pair{"", "give a command: the commands are check"},
+        std::pair{"p4", "give a command of p4: the commands are check, test"},
+        std::pair{"p4 chek x", "there is no command chek of p4: the commands are check, test"},
+        std::pair{"softnic rum -- true", "there is no command rum of softnic: the commands are run"},
+        std::pair{"p4 --fit tofino check x", "--fit: options follow a command of p4; the commands are check, test"},
+        std::pair{"--bogus check", "--bogus: options follow a command"},
         std::pair{"check --tolerance 0.2", "--against"}, std::pair{"check --fabric sim --order relaxed", "--order"},
         std::pair{"check --torn-bias 0.1", "--torn-bias"}, std::pair{"check --wire shm:x", "--wire"},
         std::pair{"check --profile /dev/zero", "/dev/zero: it has more than"},
@@ -287,8 +320,12 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"check --profile connectx7 --device mlx5_0", "--device"},
                       std::pair{"check --profile connectx7 --fabric softnic", "--profile is of the simulator"},
                       std::pair{"bench latch-scaling --profile connectx7 --connect localhost", "--profile"},
-                      std::pair{"check --lend 1", "--server"}, std::pair{"check --server --lend 0", "--lend 0"},
-                      std::pair{"check --server --lend -1", "-1"},
+                      std::pair{"check --server --parts rates", "--parts"},
+                      std::pair{"check --server --seconds 5", "--seconds"},
+                      std::pair{"check --server --sizes 64", "--sizes"},
+                      std::pair{"check --server --reads 5", "--reads"},
+                      std::pair{"check --server --at-switch", "--at-switch"}, std::pair{"check --lend 1", "--server"},
+                      std::pair{"check --server --lend 0", "--lend 0"}, std::pair{"check --server --lend -1", "-1"},
                       std::pair{"bench nosuch --connect localhost", "nosuch"},
                       std::pair{"bench smartnic-latch --connect localhost", "simulator only"},
                       std::pair{"bench targets --only smartnic-latch --connect localhost", "simulator only"},
@@ -318,6 +355,7 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"softnic run --wire switch:../x,10.0.0.1 -- true", "'../x' is no name of a wire"},
                       std::pair{"switch p4/l2_l3.p4 --port 1=shm:a/b", "'a/b' is no name of a wire"},
                       std::pair{"softnic run --wire folder:/no/such/folder -- true", "/no/such"},
+                      std::pair{"softnic run --wire folder:/etc/passwd -- true", "/etc/passwd: this is a file"},
                       std::pair{"softnic run --pcap /no/such/file.pcap -- true", "--pcap /no/such/file.pcap"},
                       std::pair{"softnic run ibv_devices -v", "Put --"}, std::pair{"softnic run", "command"}));
 
@@ -330,6 +368,17 @@ TEST(SoftNic, ACaptureReplacesOrdinaryFilesOnly) {
   EXPECT_THAT(outcome.err, AllOf(HasSubstr(pipe), HasSubstr("no ordinary file")));
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
   std::filesystem::remove(pipe);
+}
+
+// Neither there nor not there: a status of its own, not that of what went wrong inside.
+TEST(SoftNic, APathThatCannotBeLookedAtIsWrongInput) {
+  const std::string path = "/tmp/" + std::string(300, 'x');
+  for (const std::string& option :
+       {"--wire folder:" + path, "--wire folder:" + path + "/wire", "--pcap " + path + "/frames.pcap"}) {
+    const Outcome outcome = run("softnic run " + option + " -- true");
+    EXPECT_EQ(outcome.status, 2) << option;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(option.substr(0, 6)), HasSubstr(path + ": File name too long"))) << option;
+  }
 }
 
 TEST(SoftNic, ACommandThatIsNotThereCostsNoCapture) {
@@ -370,6 +419,8 @@ INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
                                            std::pair{"explore --scheme broken/naive --param nosuch=1", "nosuch"},
                                            std::pair{"explore --scheme broken/naive --param atom=7", "atom = '7'"},
                                            std::pair{"explore --scheme broken/naive --param atom", "--param atom"},
+                                           std::pair{"explore --scheme broken/naive --param atom=8 --param atom=16",
+                                                     "--param atom=16: atom is set already"},
                                            std::pair{"explore --scheme broken/naive --clients 1", "1 clients"},
                                            std::pair{"explore --scheme broken/naive --seed 1", "--seed is for --mode"},
                                            std::pair{"explore --scheme broken/naive --clients 9", "9 clients"},
@@ -384,6 +435,7 @@ INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
                                            std::pair{"explore --budget 1e11", "--budget 100000000000"},
                                            std::pair{"explore --executions 99999999999999999999", "--executions"},
                                            std::pair{"explore --threads 4294967296", "--threads"},
+                                           std::pair{"explore --scheme broken/naive --threads 4097", "threads is 4097"},
                                            std::pair{"explore --without-revocation", "--without-revocation"},
                                            std::pair{"explore --scheme broken/naive --trace t.json", "--trace t.json"},
                                            std::pair{"explore --trace t.json", "--trace t.json"},
@@ -408,7 +460,9 @@ INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
 INSTANTIATE_TEST_SUITE_P(
     Litmus, WrongInput,
     ::testing::Values(std::pair{"litmus", "files"}, std::pair{"litmus /no/such.litmus", "/no/such.litmus"},
-                      std::pair{"litmus /tmp", "/tmp"},
+                      std::pair{"litmus /tmp", "/tmp"}, std::pair{"litmus ''", "whose name is empty"},
+                      std::pair{"litmus --threads 4294967295 tests/litmus/load-buffering.litmus",
+                                "threads is 4294967295"},
                       std::pair{"litmus --model nosuch tests/litmus/load-buffering.litmus", "nosuch"},
                       std::pair{"litmus --budget -1 tests/litmus/load-buffering.litmus", "--budget -1"},
                       std::pair{"litmus --budget nan tests/litmus/load-buffering.litmus", "--budget nan"},
@@ -773,6 +827,37 @@ TEST(Litmus, WithoutExpectationATestIsAsExpected) {
   const std::string path = litmus_file("open.litmus", store_buffering(""));
   EXPECT_EQ(run("litmus " + path).status, 0);
   std::filesystem::remove(path);
+}
+
+TEST(Litmus, ItsFilesMayFollowAModel) {
+  const std::string test = "tests/litmus/load-buffering.litmus";
+  const Outcome outcome = run("litmus --json --model strict " + test + " " + test);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(outcome.out).size(), 2U);
+}
+
+// As editors of Windows save a text.
+TEST(Program, TextsMayBeginWithAByteOrderMark) {
+  const std::string file = ::testing::TempDir() + "/sidelatch_marked_" + std::to_string(::getpid());
+  std::ofstream(file) << "\xEF\xBB\xBF"
+                      << "litmus marked\r\nvar x = 0\r\nP0:\r\n  write x 1\r\n";
+  EXPECT_EQ(run("litmus --model strict " + file).status, 0);
+  std::ofstream(file) << "\xEF\xBB\xBF"
+                      << "packet 1 00\r\n";
+  EXPECT_EQ(run("p4 test p4/l2_l3.p4 " + file).status, 0);
+  std::filesystem::remove(file);
+}
+
+TEST(P4, AnEstimateWarnsToo) {
+  for (const char* const how : {"", " --fit tofino", " --print"}) {
+    EXPECT_THAT(run(std::string("p4 check tests/p4/corpus/wide.p4") + how).err, HasSubstr("warning: -2 does not fit"))
+        << how;
+  }
+}
+
+TEST(P4, ItsFilesMayFollowAFolderOrAMacro) {
+  EXPECT_EQ(run("switch -I p4 -D X=1 p4/l2_l3.p4 --port 1=pcap:,/dev/null").status, 0);
+  EXPECT_EQ(run("p4 check -D X -I p4 -I tests p4/l2_l3.p4").status, 0);
 }
 
 TEST(P4, ATestThatChecksNothingSaysSo) {

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // What a shell prints that runs this in the source tree; $P is the program.
 ShellResult shell(const std::string& script) {
@@ -64,6 +65,39 @@ TEST(Program, AFileThatMayNotGrowIsAnErrorThatSaysSo) {
   EXPECT_EQ(saved.status, 2);
   EXPECT_THAT(saved.printed, AllOf(HasSubstr(file), HasSubstr("File too large")));
   std::filesystem::remove(file);
+}
+
+// A line that the terminal breaks would be two of its lines, and the next table would be printed one line too low.
+TEST(Program, WhatIsShownAgainAndAgainFitsTheTerminal) {
+  const auto on_terminal = [](const std::string& size) {
+    return shell("env -u NO_COLOR script -qc \"stty " + size +
+                 "; $P switch p4/l2_l3.p4 --port 1=pcap:,/dev/null\" /dev/null </dev/null")
+        .printed;
+  };
+  const std::string header = "port  wire               packets in        bytes in";
+  const std::string wide = on_terminal("cols 200 rows 24");
+  EXPECT_THAT(wide, Not(HasSubstr(header.substr(0, 40) + "\r\n")));
+  const std::string narrow = on_terminal("cols 40 rows 24");
+  EXPECT_THAT(narrow, AllOf(HasSubstr(header.substr(0, 40) + "\r\n"), HasSubstr("drops in the switch: none\r\nport")));
+  const std::string low = on_terminal("cols 200 rows 2");
+  EXPECT_THAT(low, HasSubstr("dropped\r\nport"));  // the first line, and then what is printed at the end
+}
+
+// The reader has gone before anything is printed, as `head` may: the first print ends the program.
+TEST(Program, WhatIsSavedIsThereAlthoughNobodyReadsTheOutput) {
+  const std::string folder = own_file("unread");
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  const std::string gone = folder + "/gone";
+  const auto unread = [&](const std::string& arguments) {
+    static_cast<void>(shell("mkfifo " + gone + "; { read _ < " + gone + "; env --default-signal=PIPE $P " + arguments +
+                            "; } | { exec 0<&-; echo > " + gone + "; }; rm " + gone));
+  };
+  unread("check --fabric sim --parts lock-table,rates --out " + folder + " --emit-profile " + folder + "/p.toml");
+  unread("explore --scheme broken/naive --model observed --trace " + folder + "/trace --svg " + folder + "/svg");
+  for (const char* const saved : {"check.json", "check.txt", "p.toml", "trace", "svg"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder + "/" + saved)) << saved;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 // The signal of that limit is the command's own again.

@@ -68,7 +68,7 @@ struct Options {
   /// searches cannot see: clients that share objects, or keep something where nobody looks. 0: none.
   std::uint64_t walks = 1000;
   std::chrono::duration<double> budget{0};  ///< 0: no limit
-  unsigned threads = 0;                     ///< 0: all cores. The verdict does not depend on it
+  unsigned threads = 0;                     ///< 0: all cores; at most 4096. The verdict does not depend on it
   /// After a violation, this many more executions look for one with a shorter trace.
   std::uint64_t look_for_shorter = 500;
   const std::atomic<bool>* interrupted = nullptr;
