@@ -216,7 +216,7 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
     return Relation::forced;  // it has parked since
   }
   if (second.lease_of != Event::kNone && !first.by_cpu &&
-      !(is_request_step(first) && first.initiator == second.lease_of && first.client != second.lease_of)) {
+      !(is_request_step(first) && first.initiator == second.lease_of && first.client == Event::kNone)) {
     return Relation::forced;
   }
   if (is_drain(second) && first.stored == second.action.index && first.thread == second.thread) {
@@ -241,9 +241,11 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
       return relation;
     }
   }
-  // A client that begins is in the middle of something, so it would have put the end of the lease off.
-  const bool begins_late = first.lease_of != Event::kNone && second.starts;
-  const bool race = (first.judged && second.judged) || begins_late ||
+  // Who begins, or gets a message of the dead, is in the middle of something then: the lease would not have ended.
+  const bool wakes_late = first.lease_of != Event::kNone &&
+                          (second.starts || (is_request_step(second) && second.initiator == first.lease_of &&
+                                             second.client != Event::kNone));
+  const bool race = (first.judged && second.judged) || wakes_late ||
                     (first.allocates_at != Event::kNone && first.allocates_at == second.allocates_at) || first.global ||
                     second.global || conflict(first, second) || share_an_object(first, second) ||
                     of_one_client(first, second) || binds(first, second) || binds(second, first) ||

@@ -62,15 +62,21 @@ void Worker::find_order(std::size_t depth) {
 }
 
 // A lease ends where all who have begun are at rest. Its end comes behind all that they did; but a task that began
-// before could have begun after it, if nobody else has seen anything of its client.
+// before could have begun after it, if nobody else has seen anything of its client. The same holds for a client that
+// went on with a message of the dead: it could have come later.
 void Worker::let_start_later(std::size_t lease) {
+  const std::uint16_t dead = event(lease).lease_of;
   for (std::size_t i = 0; i < lease; ++i) {
     const Event& start = event(i);
-    if (!start.starts || start.client == event(lease).lease_of) {
+    const bool is_message = start.action.sort == Action::Sort::machine && start.initiator == dead;
+    if ((!start.starts && !is_message) || start.client == dead || start.client == Event::kNone) {
       continue;
     }
     const auto is_of_it = [&](const Event& other) {
-      return other.client == start.client || other.initiator == start.client;
+      const bool drains = other.action.sort == Action::Sort::machine && other.action.kind == StepKind::drain;
+      return other.client == start.client || other.initiator == start.client ||
+             (drains && execution_.actor_of_thread(other.action.owner) == start.client) ||
+             (is_message && other.initiator == dead && other.client == Event::kNone);
     };
     bool is_alone = true;
     for (std::size_t k = i + 1; k < lease && is_alone; ++k) {

@@ -258,6 +258,56 @@ Task<void> hold_and_serve(Client* client, Store* store, Ends* ends) {
 }
 Task<void> say_something(Client* client, Ends* ends) { co_await ends->sender->enqueue(fabric::send(client->word(0))); }
 
+// A message of the dead that comes behind the end of the lease. Its receiver has begun long before, as the other one
+// has seen.
+Task<void> serve_once(Client* client, Store* store, Ends* ends) {
+  static_cast<void>(ends->server->post_receive(client->word(4)));
+  co_await client->qp->fetch_add(store->word(3), 1);
+  static_cast<void>(co_await ends->server->receive());
+  co_await client->qp->fetch_add(store->word(1), 1);
+}
+Task<void> give_up_and_look(Client* client, Store* store, bool* saw_nothing) {
+  co_await client->qp->read(client->word(2), store->word(3));
+  if (client->value(2) == 0) {
+    co_return;
+  }
+  fabric::Reactor& reactor = client->qp->reactor();
+  const auto loop = reactor.begin_retries();
+  for (;;) {
+    co_await client->qp->read(client->word(0), store->word(2));
+    if (reactor.now() > std::chrono::minutes(1)) {
+      break;
+    }
+    co_await reactor.retry(loop, fabric::Duration::zero());
+  }
+  co_await client->qp->read(client->word(1), store->word(1));
+  *saw_nothing = client->value(1) == 0;
+}
+
+TEST(Leases, EndBeforeALateMessageOfTheDead) {
+  const Program program = [](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& dead = world.make<Client>(world, store, "dead");
+    auto& waits = world.make<Client>(world, store, "waits");
+    auto& server = world.make<Client>(world, store, "server");
+    auto& ends = world.make<Ends>();
+    auto& saw_nothing = world.make<bool>(false);
+    std::tie(ends.server, ends.sender) = server.node->connect_pair(*dead.node);
+    world.may_crash(*dead.node);
+    world.spawn(*dead.node, say_something(&dead, &ends));
+    world.spawn(*waits.node, give_up_and_look(&waits, &store, &saw_nothing));
+    world.spawn(*server.node, serve_once(&server, &store, &ends));
+    world.at_end([&](const Order& /*order*/) {
+      world.require(!saw_nothing || store.value(1) == 0, "the server went on behind the end of the lease");
+    });
+  };
+  for (const auto preset : kPresets) {
+    Options options = exhaustively();
+    options.rules = rules_of(preset);
+    EXPECT_TRUE(is_broken(program, options, Kind::assertion)) << name(preset);
+  }
+}
+
 // A SEND that waits for a buffer of the dead waits for ever.
 TEST(Leases, EndAlthoughAMessageWaitsForABufferOfTheDead) {
   for (const int allowed : {0, 1}) {
