@@ -48,7 +48,7 @@ void FlowSwitch::set_timer(const Running& running, const Thread& thread, bool is
 // Nobody rings for what the control plane has changed: where polls are rare, the thread would sleep on.
 void FlowSwitch::wake(const Running& running, const Thread& thread) { set_timer(running, thread, true); }
 
-// What has moved by now costs what it did by the limit that was there.
+// What has moved by now is counted in items, so that a limit that goes down and up forgives nothing.
 void FlowSwitch::limit_rate(FlowId flow, std::uint64_t bytes_per_second) {
   Running& running = find_running(flow, "limit_rate");
   for (const Thread& thread : running.threads) {

@@ -130,6 +130,7 @@ int check(const Arguments& arguments) {
     require_apart("--out", arguments.out + "/" + kSavedDatasheet, arguments.against, "the datasheet of --against");
     require_apart("--emit-profile", arguments.profile_file, arguments.out + "/" + kSavedDatasheet,
                   "the datasheet of --out");
+    require_apart("--emit-profile", arguments.profile_file, arguments.out + "/check.txt", "the table of --out");
   }
   require_apart("--emit-profile", arguments.profile_file, arguments.against, "the datasheet of --against");
   if (std::error_code ignored; std::filesystem::exists(arguments.profile, ignored)) {  // else it is a name

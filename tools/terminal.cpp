@@ -175,7 +175,7 @@ void require_writable(const std::string& path) {
     throw std::invalid_argument(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
   }
   if (is_new) {
-    std::filesystem::remove(path, ignored);
+    std::filesystem::remove(std::filesystem::canonical(path, ignored), ignored);  // what a link leads to
   }
 }
 
@@ -186,8 +186,12 @@ void require_apart(const std::string& option, const std::string& file, const std
       (std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored))) {
     return;  // /dev/null may be given again and again
   }
-  if (std::filesystem::equivalent(file, other, ignored) ||
-      std::filesystem::weakly_canonical(file, ignored) == std::filesystem::weakly_canonical(other, ignored)) {
+  const auto place_of = [](const std::string& path) {
+    std::error_code error;
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  };
+  const std::filesystem::path place = place_of(file);
+  if (std::filesystem::equivalent(file, other, ignored) || (!place.empty() && place == place_of(other))) {
     throw std::invalid_argument(fmt::format("{} {}: this would overwrite {}; give another file", option, file, as));
   }
 }

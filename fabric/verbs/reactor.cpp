@@ -180,8 +180,8 @@ void VerbsReactor::detach(std::uint32_t place) noexcept {
   std::erase(flushed_, places_[place].queue_pair);
   places_[place].queue_pair = nullptr;
   free_places_.push_back(place);
-  // A program may end many queue pairs before it waits again. Other polls need not count: one too many is no harm here.
-  if (forgotten_ > completion_queue_depth() / 2) {
+  // A program may end many queue pairs before it waits again. A poll is cheap beside the end of a queue pair.
+  if (forgotten_ != 0) {
     forgotten_ = 0;
     try {
       poll<&VerbsQueuePair::on_completion>(completions_.get());

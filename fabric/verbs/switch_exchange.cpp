@@ -261,8 +261,8 @@ class SwitchExchange::Server {
       service->end();
     } catch (const std::exception& error) {
       shared_.report(fmt::format(
-          "a client has ended, and the memory server does not confirm the end of its queue pairs: {}. Its connections "
-          "stay fenced, and its latches held: restart the memory node and this switch",
+          "a client has ended, and not each of its connections: {}. Those that have not stay fenced, and their latches "
+          "held: restart the memory node and this switch",
           error.what()));
     }
     greeted_ -= greeted ? 1U : 0U;

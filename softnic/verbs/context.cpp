@@ -100,7 +100,10 @@ void end_objects(Context& context, ProcessNic& nic, nic::Nic& device) {
     device.destroy_domain(domain);
   }
   for (const std::uint32_t domain : context.xrc_domains) {
-    end_xrc_handle(nic, device, domain);
+    try {
+      end_xrc_handle(nic, device, domain);
+    } catch (const nic::NicError&) {  // objects of another context are in it: it stays, as long as they do
+    }
   }
 }
 

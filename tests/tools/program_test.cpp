@@ -219,7 +219,9 @@ TEST(Program, NoFileIsOverwrittenByMistake) {
         rates + "--out " + folder + "/new --emit-profile " + folder + "/new/check.json",
         "check --parts lock-table,rates --profile " + folder + "/nic.toml --emit-profile " + folder + "/nic.toml",
         "explore --replay " + folder + "/trace.json --svg " + folder + "/trace.json",
-        explore + "--trace " + folder + "/new.json --svg " + folder + "/new.json"}) {
+        explore + "--trace " + folder + "/new.json --svg " + folder + "/new.json",
+        explore + "--trace new_" + std::to_string(::getpid()) + " --svg ./new_" + std::to_string(::getpid()),
+        rates + "--out " + folder + " --emit-profile " + folder + "/check.txt"}) {
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.status, 2) << arguments;
     EXPECT_THAT(outcome.err, HasSubstr("this would overwrite")) << arguments;

@@ -923,6 +923,30 @@ TEST_F(VerbsCalls, AnXrcDomainEndsWithTheContextOfItsLastHandle) {
   EXPECT_EQ(ibv_close_xrcd(again), 0);
 }
 
+TEST_F(VerbsCalls, AContextEndsWhoseXrcDomainAnotherOneStillUses) {
+  static ibv_xrcd* left = nullptr;  // its struct stays, as above
+  const FileDescriptor file(::open(::testing::TempDir().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  ASSERT_TRUE(file.valid());
+  ibv_xrcd_init_attr wanted{};
+  wanted.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  wanted.fd = file.number();
+  wanted.oflags = O_CREAT;
+  ibv_context* const other = verbs.open_device(context->device);
+  left = ibv_open_xrcd(other, &wanted);
+  ASSERT_THAT(left, NotNull());
+  ibv_xrcd* const ours = ibv_open_xrcd(context, &wanted);
+  ASSERT_THAT(ours, NotNull());
+  ibv_qp_init_attr_ex attributes{};
+  attributes.qp_type = IBV_QPT_XRC_RECV;
+  attributes.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+  attributes.xrcd = ours;
+  ibv_qp* const target = ibv_create_qp_ex(context, &attributes);
+  ASSERT_THAT(target, NotNull());
+  EXPECT_EQ(ibv_close_xrcd(ours), 0);  // the other handle keeps the domain
+  EXPECT_EQ(verbs.close_device(other), 0);
+  EXPECT_EQ(verbs.destroy_qp(target), 0);
+}
+
 // Nobody has the address, so that resolving it would take its time first.
 TEST_F(VerbsCalls, AWrongTransitionIsRefusedBeforeAnyAddressIsAskedFor) {
   ibv_qp* const pair = make_pair();
