@@ -27,22 +27,39 @@ std::span<const Value> Lowering::parameters_here() const {
   return instance_ != nullptr ? std::span<const Value>(instance_->parameters) : std::span<const Value>();
 }
 
-// The control's own standard metadata, which may be a copy that it gives back; else those of the packet.
-const Value& Lowering::standard_here() const {
-  const std::span<const Value> parameters = parameters_here();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].kind == Value::Kind::place && parameters[i].type == standard_.type &&
-        instance_->declaration->parameters[i].direction == ast::Direction::inout) {
-      return parameters[i];
-    }
+// mark_to_drop() without metadata. What runs may have a copy of the packet's standard metadata, which it gives back
+// when it ends, and so may what has called it; which these are is not known here, as an instance that is an argument of
+// a constructor and a global action run within several. So every copy is marked. One that is not in use gets its values
+// when it is next passed.
+void Lowering::drop(Location at) {
+  mark_to_drop(standard_, at);
+  Copies& copies = copies_[stage_];
+  if (copies.marks < 0) {
+    copies.at = at;
+    copies.marks = static_cast<int>(out_.routines.size());
+    out_.routines.push_back({"mark_to_drop", {}});
   }
-  return standard_;
+  add(ir::Do::call, at).which = copies.marks;
+}
+
+// All copies are known now.
+void Lowering::mark_copies() {
+  for (const auto& [stage, copies] : copies_) {
+    if (copies.marks < 0) {
+      continue;
+    }
+    out_.routines[static_cast<std::size_t>(copies.marks)].body = collect([&] {
+      for (const Value& copy : copies.places) {
+        mark_to_drop(copy, copies.at);
+      }
+    });
+  }
 }
 
 void Lowering::old_extern(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at) {
   if (name == "mark_to_drop") {
     only_in(stage_ == Stage::ingress || stage_ == Stage::egress, name, "Ingress and Egress", at);
-    mark_to_drop(standard_here(), at);
+    drop(at);
     return;
   }
   const std::size_t needed = name == "clone3" ? 3 : 1;
