@@ -321,9 +321,12 @@ class Lowering {
   // lower_old_externs.cpp
   [[nodiscard]] static bool is_old_extern(std::string_view name);
   [[nodiscard]] std::span<const Value> parameters_here() const;
-  [[nodiscard]] const Value& standard_here() const;
+  void drop(Location at);
+  void mark_copies();
   void old_extern(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at);
-  [[nodiscard]] std::optional<int> frame_slot(const ir::Place& place) const;
+  [[nodiscard]] const Value* packets_own(const Type* type) const;
+  [[nodiscard]] std::optional<int> frame_slot(const ir::Place& place);
+  void check_kept(const Object& control, const ast::Expr& call);
   void kept_slots(const Value& value, std::vector<int>& slots, Location at);
   int kept_list(const ast::Expr& data);
   void add_kept_lists();
@@ -443,8 +446,15 @@ class Lowering {
   bool is_quiet_ = false;  // a header that becomes valid is no part of the packet: packet_length stays
   const ast::Declaration* main_ = nullptr;
   unsigned depth_ = 0;
-  Value metadata_;                                       // of the program, in the frame
-  Value standard_;                                       // the standard ones
+  Value metadata_;  // of the program, in the frame
+  Value standard_;  // the standard ones
+  struct Copies {
+    std::vector<Value> places;
+    int marks = -1;  // the routine of mark_to_drop() that marks all of them
+    Location at;     // the first such call
+  };
+  std::map<Stage, Copies> copies_;  // of the standard metadata: parameters that are copied out
+  std::map<const Object*, std::set<std::size_t>> kept_parameters_;  // of a control: those whose fields it keeps
   std::vector<std::vector<int>> kept_lists_;             // slots of the frame, of each list that a call has written
   std::size_t state_bytes_ = 0;                          // of registers and counters
   const Object* instance_ = nullptr;                     // the control or parser that is being lowered

@@ -220,6 +220,7 @@ Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
       if (object->waits) {
         lower_waiting(*object, expr);
       }
+      check_kept(*object, expr);
       return call_object(*object, expr, expr.at);
     default:
       fail(callee.at, "this has no method '" + callee.text + "'");

@@ -309,11 +309,12 @@ Value Lowering::slice(const ast::Expr& expr) {
     high = combine("+", low, combine("-", width, Number::of(1), expr.at), expr.at);
   }
   base = bits_of(base, expr.at);
-  if (base.kind == Value::Kind::list && base.type != nullptr && base.type->is_wide) {
-    base = data_of(base, expr.at);  // a literal
+  const bool is_list = base.kind == Value::Kind::list;
+  const bool is_wide = (is_list || base.kind == Value::Kind::place) && base.type != nullptr && base.type->is_wide;
+  if (is_wide && is_list && !is_constant(base)) {
+    base = data_of(base, expr.at);
   }
   const bool is_number = base.kind == Value::Kind::integer;
-  const bool is_wide = base.kind == Value::Kind::place && base.type->is_wide;
   if (!is_number && !is_wide && (base.type == nullptr || !base.type->is_bits())) {
     fail(expr.at, "a slice is of a bit<N> or int<N>, not of " + text(base.type));
   }

@@ -253,6 +253,9 @@ void Lowering::bind_parameters(Object& object, const std::vector<ast::Parameter>
     symbol.value = value;
     // A parameter without a direction is read-only, too.
     symbol.value.writable = parameter.direction == ast::Direction::out || parameter.direction == ast::Direction::inout;
+    if (places == nullptr && symbol.value.writable && value.type == standard_.type) {
+      copies_[stage_].places.push_back(value);
+    }
     symbol.value.is_known = parameter.direction == ast::Direction::none && object.kind != Object::Kind::action;
     if (!scope_->names.emplace(parameter.name, symbol).second) {
       fail(parameter.at, "'" + parameter.name + "' is declared twice");

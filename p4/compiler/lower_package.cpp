@@ -210,6 +210,7 @@ void Lowering::package() {
   out_.compute = control(4, Stage::compute, short_places);
   out_.deparser = control(5, Stage::deparser, deparser_places);
   add_kept_lists();
+  mark_copies();
   stage_ = Stage::none;
 }
 

@@ -54,10 +54,11 @@ Value Lowering::wide_slice(const Value& base, unsigned low, unsigned width, Loca
     const Value shifted = wide_shift(base, integer_value(Number::of(low)), false, at);
     return wide_result(wide_parts(wide_cast(shifted, types_.wide(width), at), at), types_.wide(width), at);
   }
+  const bool is_list = base.kind == Value::Kind::list;
   Value whole;
   unsigned part_low = base.type->width;
   for (std::size_t i = 0; i < base.type->fields.size(); ++i) {
-    Value part = field_of(base, i);
+    Value part = is_list ? base.items[i] : field_of(base, i);
     const unsigned part_width = part.type->width;
     part_low -= part_width;
     const unsigned from = std::max(low, part_low);
@@ -65,10 +66,15 @@ Value Lowering::wide_slice(const Value& base, unsigned low, unsigned width, Loca
     if (from >= to) {
       continue;
     }
-    part.low = from - part_low;
-    part.whole = part_width;
-    part.sliced = true;
-    part.type = types_.bits(to - from, false);
+    const Type* type = types_.bits(to - from, false);
+    if (is_list) {
+      part = scalar_value(node(ir::Op::slice, to - from, scalar(part, at), -1, -1, false, from - part_low), type);
+    } else {
+      part.low = from - part_low;
+      part.whole = part_width;
+      part.sliced = true;
+      part.type = type;
+    }
     if (to - from == width) {
       return part;
     }
@@ -80,8 +86,10 @@ Value Lowering::wide_slice(const Value& base, unsigned low, unsigned width, Loca
     whole =
         scalar_value(node(ir::Op::concatenate, width, scalar(high, at), scalar(part, at), -1, false, part.type->width),
                      types_.bits(width, false));
-    whole.items = {high, part};
-    whole.writable = base.writable;
+    if (!is_list) {
+      whole.items = {high, part};
+      whole.writable = base.writable;
+    }
   }
   return whole;
 }
@@ -102,9 +110,10 @@ void Lowering::store_in_parts(const Value& target, int expr, Location at) {
 Value Lowering::wide_cast(const Value& value, const Type* type, Location at) {
   std::vector<Value> parts;  // the lowest last, as in a wide type
   if (value.type->is_wide) {
-    const Value place = data_of(value, at);
+    const bool is_list = value.kind == Value::Kind::list;  // which may be of constants, and stays so
+    const Value whole = is_list ? value : data_of(value, at);
     for (std::size_t i = 0; i < value.type->fields.size(); ++i) {
-      parts.push_back(field_of(place, i));
+      parts.push_back(is_list ? whole.items[i] : field_of(whole, i));
     }
   } else {
     parts.push_back(value);

@@ -14,8 +14,22 @@ control Within(inout H h, inout M m, inout standard_metadata_t s) {
   }
 }
 control OnlyReads(in standard_metadata_t s) { apply { if (s.ingress_port == 3) { mark_to_drop(); } } }
+// Without metadata of its own, within controls that have a copy
+control Deep(inout H h) { apply { if (h.c.op == 9 || h.c.op == 12) { mark_to_drop(); } } }
+control Takes(inout H h, inout standard_metadata_t s)(Deep deep) { apply { if (h.c.op == 12) { deep.apply(h); } } }
+control Between(inout H h, inout standard_metadata_t s) {
+  Deep() deep;
+  apply {
+    if (h.c.op == 9) { deep.apply(h); }
+    if (h.c.op == 10) { drop(); }
+  }
+}
+action drop_within(inout standard_metadata_t s) { mark_to_drop(); }
 control In(inout H h, inout M m, STANDARD) {
   Within() within;
+  Between() between;
+  Deep() shared;
+  Takes(shared) takes;
   apply {
     standard.egress_spec = 2;
     if (standard.instance_type == 6 || standard.instance_type == 4) {
@@ -34,10 +48,13 @@ control In(inout H h, inout M m, STANDARD) {
       2: { resubmit(m); }
       3: { clone3(CloneType.I2E, 5, { m.inner, standard }); m.inner.deep = 0x1b; }
       4: { drop(); }
+      11: { drop_within(standard); }
       7: { clone3<M>(CloneType.I2E, 32w5, m); mark_to_drop(); }
     }
     within.apply(h, m, standard);
     OnlyReads.apply(standard);
+    between.apply(h, standard);
+    takes.apply(h, standard);
   }
 }
 control Out(inout H h, inout M m, STANDARD) {
