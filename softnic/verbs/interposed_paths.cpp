@@ -106,7 +106,7 @@ __attribute__((constructor)) void find_next_path_calls() noexcept {
 
 // Errors of the wire or the settings are the environment's, so they are printed for the user.
 template <class Use>
-auto explained(Use use) -> decltype(use()) {
+auto told(Use use) -> decltype(use()) {
   try {
     return use();
   } catch (const VerbsError&) {
@@ -121,7 +121,7 @@ auto explained(Use use) -> decltype(use()) {
 template <class Use>
 int with_file(const char* path, Use use, bool& absent) noexcept {
   return or_error([&] {
-    const std::optional<DeviceFile> file = explained([path] { return device_file(path); });
+    const std::optional<DeviceFile> file = told([path] { return device_file(path); });
     absent = !file;
     return file ? use(*file) : -1;
   });
@@ -155,8 +155,7 @@ int open_content(const DeviceFile& file, int flags) {
 
 int open_file(const char* path, int flags, bool& absent) noexcept {
   if (path == kManager) {
-    return or_error(
-        [flags] { return explained([flags] { return ConnectionService::of_process().open_channel(flags); }); });
+    return or_error([flags] { return told([flags] { return ConnectionService::of_process().open_channel(flags); }); });
   }
   return with_file(
       path,
