@@ -32,11 +32,11 @@ std::uint32_t paid_head(p4::U128 phase, p4::U128 head, p4::U128 batch) {
 void FlowSwitch::set_timer(const Running& running, const Thread& thread, bool is_awaited) {
   settle(running, thread);
   const double item_ns = cost_of_item(running, thread);
-  const double owed_ns = thread.debt->items * item_ns;
+  const double owed = owed_ns(*thread.debt, item_ns);
   const auto interval = static_cast<std::uint64_t>(running.flow.poll_interval.count());
   std::uint64_t first = is_awaited ? std::min(interval, kShortNs) : interval;
-  if (owed_ns > 0) {
-    first = static_cast<std::uint64_t>(std::clamp(owed_ns, kLeastPauseNs, kLongestPauseNs));
+  if (owed > 0) {
+    first = static_cast<std::uint64_t>(std::clamp(owed, kLeastPauseNs, kLongestPauseNs));
   }
   device_->state().reg("Move.paces").write(thread.number, item_ns == 0 ? 0 : kPaced);
   device_->set_generator(thread.number, {.port = kGeneratorPort,
@@ -48,11 +48,19 @@ void FlowSwitch::set_timer(const Running& running, const Thread& thread, bool is
 // Nobody rings for what the control plane has changed: where polls are rare, the thread would sleep on.
 void FlowSwitch::wake(const Running& running, const Thread& thread) { set_timer(running, thread, true); }
 
-// What has moved by now is counted in items, so that a limit that goes down and up forgives nothing.
+// What has moved by now keeps its price: a lower limit would make the wait for it longer, and in that wait nobody looks
+// whether packets were lost. A limit that goes down and up forgives nothing.
 void FlowSwitch::limit_rate(FlowId flow, std::uint64_t bytes_per_second) {
   Running& running = find_running(flow, "limit_rate");
   for (const Thread& thread : running.threads) {
     settle(running, thread);
+    Debt& debt = *thread.debt;
+    if (debt.items > 0) {
+      const double all = debt.older + debt.items;
+      debt.older_ns = (debt.older * debt.older_ns + debt.items * cost_of_item(running, thread)) / all;
+      debt.older = all;
+      debt.items = 0;
+    }
   }
   running.bytes_per_second = bytes_per_second;
   for (const Thread& thread : running.threads) {
@@ -79,9 +87,23 @@ void FlowSwitch::settle(const Running& running, const Thread& thread) const {
 std::int32_t FlowSwitch::settle(Debt& debt, std::uint32_t head, double passed_ns, double item_ns) {
   const std::int32_t moved = static_cast<std::int32_t>((head - debt.head) << 2U) >> 2U;
   debt.head = head;
+  if (item_ns == 0) {
+    debt.items = debt.older = 0;
+    return moved;
+  }
+  if (debt.older > 0) {
+    const double each_ns = std::min(debt.older_ns, item_ns);
+    const double paid = std::min(debt.older, passed_ns / each_ns);
+    debt.older -= paid;
+    passed_ns -= paid * each_ns;
+  }
   // A short time without items pays for later ones.
-  debt.items = item_ns == 0 ? 0 : std::max(debt.items - passed_ns / item_ns, -kMostCreditNs / item_ns) + moved;
+  debt.items = std::max(debt.items - passed_ns / item_ns, -kMostCreditNs / item_ns) + moved;
   return moved;
+}
+
+double FlowSwitch::owed_ns(const Debt& debt, double item_ns) {
+  return debt.items * item_ns + debt.older * std::min(debt.older_ns, item_ns);
 }
 
 // No timer for a thread that is done. For an idle one a slow timer. For one whose rate is limited, a timer that fires
@@ -134,8 +156,8 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, const
     } else {
       interval = std::min(2 * interval, most);
     }
-    if (const double owed_ns = debt->items * item_ns; owed_ns > 0) {
-      last = static_cast<std::uint64_t>(std::clamp(owed_ns, kLeastPauseNs, kLongestPauseNs));
+    if (const double owed = owed_ns(*debt, item_ns); owed > 0) {
+      last = static_cast<std::uint64_t>(std::clamp(owed, kLeastPauseNs, kLongestPauseNs));
       return last;
     }
     const bool has_batch = phase == kData || phase == kPush || (phase == kFree && batch != 0);

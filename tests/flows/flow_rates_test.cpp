@@ -91,7 +91,32 @@ TEST(FlowRates, ALimitHoldsWhileThreadsAreWoken) {
   EXPECT_GT(time, (kItems - 5) * kItemTime);
   EXPECT_LT(time, (kItems + 5) * kItemTime);
 }
-TEST(FlowRates, WhatHasMovedIsPaidForAtTheNewRate) {
+// Failed: what had moved under the higher limit cost 0.3 s under the lower one.
+TEST(FlowRates, ALowerLimitMakesWhatHasMovedNoDearer) {
+  FlowNetwork network(zero_sided_program(), rarely_polled(FlowKind::shuffle, 1));
+  network.control().limit_rate(network.flow(), kFast);
+  while (network.push(0)) {
+  }
+  network.run([&] { return network.head_of(0) == 1 || network.now() > 2 * kPoll; });
+  ASSERT_EQ(network.head_of(0), 1U);
+  const softnic::nic::Time begun = network.now();
+  network.control().limit_rate(network.flow(), kSlow);
+  network.run([&] { return network.head_of(0) == 2 || network.now() > begun + 2 * kPoll; });
+  EXPECT_LT(network.now() - begun, 2 * kItemTime);
+  network.run([&] { return network.head_of(0) == 3 || network.now() > begun + 2 * kPoll; });
+  EXPECT_EQ(network.head_of(0), 2U) << "the next one costs what the limit says";
+}
+// Down and up again, while the first item is still to be paid for.
+TEST(FlowRates, ALimitThatGoesDownAndUpForgivesNothing) {
+  constexpr std::uint32_t kItems = 30;
+  const softnic::nic::Time time = time_of(kItems, [](FlowNetwork& network) {
+    network.control().limit_rate(network.flow(), kSlow);
+    network.control().limit_rate(network.flow(), kFast);
+  });
+  EXPECT_GT(time, (kItems - 5) * kItemTime);
+  EXPECT_LT(time, (kItems + 5) * kItemTime);
+}
+TEST(FlowRates, WhatHasMovedIsPaidForAtTheHigherRate) {
   FlowNetwork network(zero_sided_program(), rarely_polled(FlowKind::shuffle, 1));
   ASSERT_NO_FATAL_FAILURE(move_one(network));
   const softnic::nic::Time begun = network.now();

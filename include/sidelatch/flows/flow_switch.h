@@ -162,9 +162,10 @@ class FlowSwitch {
                    const FlowState& before = {});
   /// From now on the switch moves at most so many bytes of items a second to each consumer, on average over some
   /// batches; 0: no limit, as in the beginning. If replicated: so many of each copy. It may be called at any time, and
-  /// units notice nothing else: what waits is seen at once, and what has moved by then is paid for at the new rate,
-  /// once. A batch moves at the speed of the network, and the next one begins when it is done and paid for. So a low
-  /// rate wants a low Flow::batch_bytes. Throws std::invalid_argument if there is no such flow.
+  /// units notice nothing else: what waits is seen at once, and what has moved by then is paid for once, at the
+  /// rate of its time or at the new one, whichever is higher. A batch moves at the speed of the network, and the next
+  /// one begins when it is done and paid for. So a low rate wants a low Flow::batch_bytes. Throws std::invalid_argument
+  /// if there is no such flow.
   void limit_rate(FlowId flow, std::uint64_t bytes_per_second);
   /// Adds a producer to an open flow that runs: a ring, or in a shuffle one for each consumer, in their order. Returns
   /// the number of the first one in Flow::producers and FlowState::taken. It leaves by Producer::end(). If a consumer
@@ -196,6 +197,8 @@ class FlowSwitch {
   // What a thread whose rate is limited has moved, and not paid for by waiting.
   struct Debt {
     double items = 0;        // less than 0: a credit
+    double older = 0;        // items that moved under earlier limits; they are paid for first
+    double older_ns = 0;     // what each of them cost then
     std::uint32_t head = 0;  // of its consumer: what it counts up to there
     std::uint64_t at = 0;    // the device's time, up to which it has waited
   };
@@ -270,6 +273,7 @@ class FlowSwitch {
   [[nodiscard]] static double cost_of_item(const Running& running, const Thread& thread);
   void settle(const Running& running, const Thread& thread) const;
   static std::int32_t settle(Debt& debt, std::uint32_t head, double passed_ns, double item_ns);
+  [[nodiscard]] static double owed_ns(const Debt& debt, double item_ns);
   [[nodiscard]] const Running& find(FlowId flow, const char* what) const;
   [[nodiscard]] Running& find_running(FlowId flow, const char* what);
   [[nodiscard]] Running& find_open(FlowId flow, const char* what);
