@@ -65,11 +65,9 @@ using Registers = std::vector<Values>;
 
 // The memory of one execution. Clients share it, so nothing of it changes.
 struct Machine {
-  const LitmusTest* test = nullptr;
   std::uint64_t atom = kLineBytes;
   std::vector<MemoryRegion> nodes;
   std::vector<std::vector<std::uint64_t>> places;  // by node: places_of()
-  std::vector<std::vector<Values>> registers;      // by thread, register, word
 
   [[nodiscard]] std::uint64_t offset_of(const MemoryWord& word) const {
     return places[word.node][word.line] + std::uint64_t{word.word} * 8;
@@ -274,7 +272,6 @@ void build_client(const litmus::Thread& thread, const std::vector<Node*>& nodes,
 void build(const LitmusTest& test, std::uint64_t atom, const std::vector<Variable>& variables, Reached& reached,
            World& world) {
   auto& machine = world.make<Machine>();
-  machine.test = &test;
   machine.atom = atom;
   std::vector<Node*> nodes;
   for (const MemoryNode& node : test.nodes) {

@@ -135,10 +135,10 @@ class QueuePair {
   /// Whether this is an end of Node::connect_pair(), which sends and receives messages.
   [[nodiscard]] bool two_sided() const noexcept { return receives_ != nullptr; }
   /// Posts a buffer of at most 2^31 bytes for one SEND or WRITE with immediate of the peer; its region needs
-  /// Access::local_write. Returns
-  /// false and posts nothing if receive_queue_depth buffers are posted or hold messages that receive() has not
-  /// returned. Throws FabricError for a bad buffer, on a queue pair that is not two-sided, and after the connection has
-  /// ended, with the cause.
+  /// Access::local_write. Returns false and posts nothing if receive_queue_depth buffers are posted or hold messages
+  /// that receive() has not returned.
+  /// Throws FabricError for a bad buffer, on a queue pair that is not two-sided, and after the connection has ended,
+  /// with the cause.
   [[nodiscard]] bool post_receive(const LocalSpan& into);
   /// Waits for the peer's next message and returns it as Received. Waiting tasks are served in turn. Throws FabricError
   /// on a queue pair that is not two-sided, and when the connection has ended and all earlier messages were returned.
