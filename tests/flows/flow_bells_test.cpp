@@ -20,18 +20,6 @@ namespace sidelatch::flows {
 namespace {
 namespace bells {
 
-constexpr softnic::nic::Time kPoll = 10'000'000;  // so long that nothing comes by polls
-
-FlowNetworkOptions ringing(FlowKind kind, std::size_t producers, std::size_t consumers) {
-  return {.producers = producers,
-          .consumers = consumers,
-          .kind = kind,
-          .producer_shape = {.slots = 4, .item_bytes = 300},
-          .consumer_shape = {.slots = 4, .item_bytes = 300},
-          .rings = true,
-          .poll_interval = std::chrono::nanoseconds(kPoll)};
-}
-
 // How long an item takes that comes when all have been popped long ago; the longest of some.
 softnic::nic::Time longest_wait(FlowNetwork& network) {
   softnic::nic::Time longest = 0;
@@ -53,7 +41,7 @@ softnic::nic::Time longest_wait(FlowNetwork& network) {
           --wanted;
         }
       }
-      return wanted == 0 || network.now() > pushed + 2 * kPoll;
+      return wanted == 0 || network.now() > pushed + 2 * kRarePoll;
     });
     longest = std::max(longest, network.now() - pushed);
   }
@@ -71,14 +59,14 @@ constexpr std::array kShapes{Shape{FlowKind::shuffle, 1, 1}, Shape{FlowKind::shu
 TEST(FlowBells, WakeAnIdleFlowAtOnce) {
   for (const Shape& shape : kShapes) {
     FlowNetwork network(zero_sided_program(), ringing(shape.kind, shape.producers, shape.consumers));
-    EXPECT_LT(longest_wait(network), kPoll / 10) << static_cast<int>(shape.kind);
+    EXPECT_LT(longest_wait(network), kRarePoll / 10) << static_cast<int>(shape.kind);
     EXPECT_GT(network.bells(), 0U);
   }
   // Without them it is a poll that does.
   FlowNetworkOptions silent = ringing(FlowKind::shuffle, 1, 1);
   silent.rings = false;
   FlowNetwork network(zero_sided_program(), silent);
-  EXPECT_GT(longest_wait(network), kPoll / 10);
+  EXPECT_GT(longest_wait(network), kRarePoll / 10);
 }
 
 // The consumer stops until its ring and the producer's are full. When it goes on, its bell wakes the flow, and all
@@ -101,10 +89,10 @@ TEST(FlowBells, AConsumerThatHasRoomAgainWakesTheFlow) {
     while (pushed < kItems && network.push(0)) {
       ++pushed;
     }
-    return popped == kItems || network.now() > begun + kPoll;
+    return popped == kItems || network.now() > begun + kRarePoll;
   });
   EXPECT_EQ(popped, kItems);
-  EXPECT_LT(network.now(), begun + kPoll);
+  EXPECT_LT(network.now(), begun + kRarePoll);
 }
 
 // A bell that gets lost is repeated by the unit's NIC, and one that comes twice wakes nobody twice.
@@ -149,8 +137,8 @@ TEST(FlowBells, MayBeRungAtAnyTime) {
 
 void expect_soon(FlowNetwork& network, const std::function<bool()>& done) {
   const softnic::nic::Time begun = network.now();
-  network.run([&] { return done() || network.now() > begun + 2 * kPoll; });
-  EXPECT_LT(network.now() - begun, kPoll / 10);
+  network.run([&] { return done() || network.now() > begun + 2 * kRarePoll; });
+  EXPECT_LT(network.now() - begun, kRarePoll / 10);
 }
 void pass(FlowNetwork& network, softnic::nic::Time time) {
   const softnic::nic::Time end = network.now() + time;
@@ -170,11 +158,11 @@ std::function<bool()> pops(FlowNetwork& network, std::size_t consumer, std::uint
 TEST(FlowBells, ASilentProducerThatIsAskedAgainDoesNotHoldTheOthers) {
   FlowNetwork network(zero_sided_program(), ringing(FlowKind::shuffle, 2, 1));
   network.on_send = [](std::size_t from, std::size_t, std::span<const std::byte>) { return from == 0 ? 0 : -1; };
-  pass(network, 2 * kPoll + kPoll / 2);  // the first poll asks it, and at the second one it is put aside
+  pass(network, 2 * kRarePoll + kRarePoll / 2);  // the first poll asks it, and at the second one it is put aside
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(network.push(1));
     expect_soon(network, pops(network, 0, 1));
-    pass(network, kPoll / 10);
+    pass(network, kRarePoll / 10);
   }
 }
 
@@ -190,9 +178,9 @@ TEST(FlowBells, PausesAfterCongestionAreNotAsLongAsPolls) {
     while (pushed < kItems && network.push(0)) {
       ++pushed;
     }
-    return are_there() || network.now() > 20 * kPoll;
+    return are_there() || network.now() > 20 * kRarePoll;
   });
-  EXPECT_LT(network.now(), 2 * kPoll);
+  EXPECT_LT(network.now(), 2 * kRarePoll);
 }
 
 FlowNetworkOptions open_and_ringing(FlowKind kind) {
@@ -206,13 +194,13 @@ FlowNetworkOptions open_and_ringing(FlowKind kind) {
 // Failed: each of them waited for a poll.
 TEST(FlowBells, AConsumerThatJoinsGetsAtOnceWhatHasWaitedForIt) {
   FlowNetwork network(zero_sided_program(), open_and_ringing(FlowKind::balance));
-  pass(network, kPoll + kPoll / 2);
+  pass(network, kRarePoll + kRarePoll / 2);
   network.control().leave_consumer(network.flow(), 0);
   expect_soon(network, [&] { return network.consumer(0).has_ended(); });
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(network.push(0));
   }
-  pass(network, kPoll / 10);
+  pass(network, kRarePoll / 10);
   const std::size_t joined = network.join_consumer(0);
   expect_soon(network, pops(network, joined, 4));
 }
@@ -220,8 +208,8 @@ TEST(FlowBells, AFlowThatIsClosedEndsAtOnce) {
   FlowNetwork network(zero_sided_program(), open_and_ringing(FlowKind::replicate));
   network.producer(0).end();
   network.ring_of_producer(0);
-  network.run([&] { return network.producer(0).is_drained() || network.now() > 2 * kPoll; });
-  pass(network, kPoll + kPoll / 2);
+  network.run([&] { return network.producer(0).is_drained() || network.now() > 2 * kRarePoll; });
+  pass(network, kRarePoll + kRarePoll / 2);
   network.control().close(network.flow());
   expect_soon(network, [&] { return network.consumer(0).has_ended(); });
 }
@@ -232,8 +220,8 @@ TEST(FlowBells, AProducerThatComesBackIsReadAtOnce) {
     return is_cut && from == 0 ? 0 : -1;
   };
   ASSERT_TRUE(network.push(0));
-  network.run([&] { return network.state().lost_producers[0] || network.now() > 10 * kPoll; });
-  pass(network, kPoll / 5);
+  network.run([&] { return network.state().lost_producers[0] || network.now() > 10 * kRarePoll; });
+  pass(network, kRarePoll / 5);
   is_cut = false;
   network.rejoin_producer(0);
   expect_soon(network, pops(network, 0, 1));
@@ -253,7 +241,7 @@ TEST(FlowBells, ASecondSwitchGoesOnAtOnce) {
     return is_cut && from == 0 ? 0 : -1;
   };
   ASSERT_TRUE(network.push(0));
-  pass(network, kPoll / 5);
+  pass(network, kRarePoll / 5);
   is_cut = false;
   network.fail_over();
   expect_soon(network, pops(network, 0, 1));
@@ -283,14 +271,14 @@ void let_thread_1_ask(FlowNetwork& network, const std::function<bool()>& step) {
   };
   network.run([&] {
     static_cast<void>(step());
-    return (read("locks") & 0xffffU) == 1 || network.now() > kPoll;
+    return (read("locks") & 0xffffU) == 1 || network.now() > kRarePoll;
   });
   network.ring_of_consumer(1);
   network.run([&] {
     static_cast<void>(step());
-    return read("locks") >> 16 == 2 || network.now() > kPoll;
+    return read("locks") >> 16 == 2 || network.now() > kRarePoll;
   });
-  ASSERT_LT(network.now(), kPoll / 10);
+  ASSERT_LT(network.now(), kRarePoll / 10);
   ASSERT_EQ(read("locks"), 2U << 16 | 1U);
 }
 
@@ -302,13 +290,13 @@ TEST(FlowBells, AThreadWhoseConsumerIsFullCallsAnotherOne) {
 // A call passes each thread whose consumer is full, too: where polls come soon enough there is none.
 TEST(FlowBells, WherePollsComeSoonNoThreadCallsAnotherOne) {
   FlowNetworkOptions options = shared_and_ringing();
-  options.time_out = std::chrono::microseconds(2 * kPoll / 1000);
+  options.time_out = std::chrono::microseconds(2 * kRarePoll / 1000);
   FlowNetwork network(zero_sided_program(), options);
   const auto step = pushes_and_pops(network, 1, kShared - 4);
-  network.run([&] { return step() || network.now() > kPoll / 2; });
+  network.run([&] { return step() || network.now() > kRarePoll / 2; });
   EXPECT_EQ(network.state().delivered[1], 0U);
-  network.run([&] { return step() || network.now() > 40 * kPoll; });
-  EXPECT_LT(network.now(), 40 * kPoll);
+  network.run([&] { return step() || network.now() > 40 * kRarePoll; });
+  EXPECT_LT(network.now(), 40 * kRarePoll);
 }
 // Failed: thread 0 slept after it had given the producer to the one that filled its consumer's ring.
 TEST(FlowBells, AThreadThatHasGivenItsProducerIsCalledWhenTheOtherOneIsFull) {
@@ -374,7 +362,7 @@ TEST(FlowBells, ABellThatOvertakesTheTailOfAFullRingIsNotForgotten) {
   run_until([&] { return network.head_of(0) == 4; });
   network.ring_of_consumer(1);
   run_until([&] { return network.head_of(1) == 4; });
-  pass(network, kPoll / 10);
+  pass(network, kRarePoll / 10);
   bool has_answered = false;
   network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
     has_answered = has_answered || (from == network.host_of_consumer(0) && reg("phases").read(0) == kTailPhase);
@@ -395,13 +383,13 @@ TEST(FlowBells, ABellThatOvertakesTheTailOfAFullRingIsNotForgotten) {
 
 constexpr std::uint64_t kTail = 9;  // phases
 constexpr std::uint64_t kDrain = 12;
-constexpr softnic::nic::Time kBeforePoll = kPoll - 60'000;
+constexpr softnic::nic::Time kBeforePoll = kRarePoll - 60'000;
 std::uint64_t read_first(FlowNetwork& network, const char* name) {
   return static_cast<std::uint64_t>(network.device().state().reg(std::string("Move.") + name).read(0));
 }
 void expect_after_poll(FlowNetwork& network, const std::function<bool()>& done) {
-  network.run([&] { return done() || network.now() > kPoll + kPoll / 2; });
-  EXPECT_LT(network.now(), kPoll + kPoll / 10);
+  network.run([&] { return done() || network.now() > kRarePoll + kRarePoll / 2; });
+  EXPECT_LT(network.now(), kRarePoll + kRarePoll / 10);
 }
 
 // Failed, all three: thread 1 slept until its next poll.
@@ -440,7 +428,7 @@ TEST(FlowBells, AProducerIsTakenUpWhenTheLastDataForADeadConsumerHasCome) {
   const auto step = pushes_and_pops(network, 1, kShared);
   network.run([&] {
     static_cast<void>(step());
-    return read_first(network, "locks") == (2U << 16 | 1U) || network.now() > 2 * kPoll;
+    return read_first(network, "locks") == (2U << 16 | 1U) || network.now() > 2 * kRarePoll;
   });
   ASSERT_EQ(read_first(network, "phases"), kDrain);
   ASSERT_FALSE(held.empty());

@@ -6,6 +6,7 @@
 #include <sidelatch/flows/flow_switch.h>
 #include <sidelatch/flows/ring.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,20 @@ struct FlowNetworkOptions {
   std::chrono::nanoseconds poll_interval = std::chrono::microseconds(5);
   softnic::nic::Time begins_at = 0;  ///< how long the switch has been there by then
 };
+
+/// So long that nothing comes by polls.
+inline constexpr softnic::nic::Time kRarePoll = 10'000'000;
+
+/// Units that ring at a switch that polls rarely, with small rings.
+[[nodiscard]] inline FlowNetworkOptions ringing(FlowKind kind, std::size_t producers, std::size_t consumers) {
+  return {.producers = producers,
+          .consumers = consumers,
+          .kind = kind,
+          .producer_shape = {.slots = 4, .item_bytes = 300},
+          .consumer_shape = {.slots = 4, .item_bytes = 300},
+          .rings = true,
+          .poll_interval = std::chrono::nanoseconds(kRarePoll)};
+}
 
 /// An item: its producer and its number, and bytes that follow from both.
 struct ItemName {

@@ -15,9 +15,8 @@ namespace {
 namespace rates {
 
 constexpr std::uint32_t kItemBytes = 300;
-constexpr softnic::nic::Time kPoll = 10'000'000;  // so long that nothing comes by polls
-constexpr std::uint64_t kSlow = 1000;             // bytes a second: an item takes 0.3 s
-constexpr std::uint64_t kFast = 3'000'000;        // an item takes 100 us
+constexpr std::uint64_t kSlow = 1000;       // bytes a second: an item takes 0.3 s
+constexpr std::uint64_t kFast = 3'000'000;  // an item takes 100 us
 constexpr softnic::nic::Time kItemTime = 100'000;
 constexpr std::uint64_t kFastest = 1'000'000'000'000;
 
@@ -33,13 +32,13 @@ FlowNetworkOptions options_of(FlowKind kind, std::size_t consumers, std::chrono:
           .poll_interval = poll_interval};
 }
 FlowNetworkOptions rarely_polled(FlowKind kind, std::size_t consumers) {
-  return options_of(kind, consumers, std::chrono::nanoseconds(kPoll));
+  return options_of(kind, consumers, std::chrono::nanoseconds(kRarePoll));
 }
 
 void expect_soon(FlowNetwork& network, const std::function<bool()>& done) {
   const softnic::nic::Time begun = network.now();
-  network.run([&] { return done() || network.now() > begun + 2 * kPoll; });
-  EXPECT_LT(network.now() - begun, kPoll / 10);
+  network.run([&] { return done() || network.now() > begun + 2 * kRarePoll; });
+  EXPECT_LT(network.now() - begun, kRarePoll / 10);
 }
 
 // A full flow of which one item has moved; the others are to be paid for.
@@ -54,7 +53,7 @@ void move_one(FlowNetwork& network) {
     }
     return heads;
   };
-  network.run([&] { return (all() != 0 && network.travelling() == 0) || network.now() > 2 * kPoll; });
+  network.run([&] { return (all() != 0 && network.travelling() == 0) || network.now() > 2 * kRarePoll; });
   ASSERT_NE(all(), 0U);
 }
 
@@ -97,13 +96,13 @@ TEST(FlowRates, ALowerLimitMakesWhatHasMovedNoDearer) {
   network.control().limit_rate(network.flow(), kFast);
   while (network.push(0)) {
   }
-  network.run([&] { return network.head_of(0) == 1 || network.now() > 2 * kPoll; });
+  network.run([&] { return network.head_of(0) == 1 || network.now() > 2 * kRarePoll; });
   ASSERT_EQ(network.head_of(0), 1U);
   const softnic::nic::Time begun = network.now();
   network.control().limit_rate(network.flow(), kSlow);
-  network.run([&] { return network.head_of(0) == 2 || network.now() > begun + 2 * kPoll; });
+  network.run([&] { return network.head_of(0) == 2 || network.now() > begun + 2 * kRarePoll; });
   EXPECT_LT(network.now() - begun, 2 * kItemTime);
-  network.run([&] { return network.head_of(0) == 3 || network.now() > begun + 2 * kPoll; });
+  network.run([&] { return network.head_of(0) == 3 || network.now() > begun + 2 * kRarePoll; });
   EXPECT_EQ(network.head_of(0), 2U) << "the next one costs what the limit says";
 }
 // Down and up again, while the first item is still to be paid for.
@@ -121,7 +120,7 @@ TEST(FlowRates, WhatHasMovedIsPaidForAtTheHigherRate) {
   ASSERT_NO_FATAL_FAILURE(move_one(network));
   const softnic::nic::Time begun = network.now();
   network.control().limit_rate(network.flow(), kFast);
-  network.run([&] { return network.head_of(0) == 2 || network.now() > begun + 2 * kPoll; });
+  network.run([&] { return network.head_of(0) == 2 || network.now() > begun + 2 * kRarePoll; });
   EXPECT_GT(network.now() - begun, kItemTime / 2);
   EXPECT_LT(network.now() - begun, 2 * kItemTime);
 }
@@ -165,10 +164,10 @@ TEST(FlowRates, AConsumerOfAReplicatedFlowThatLeavesMakesRoomAtOnce) {
   // Until the ring of the other one is full, and so is the producer's: nobody rings any more.
   network.run([&] {
     step();
-    return (popped == 4 && network.producer(0).room() == 0) || network.now() > kPoll / 2;
+    return (popped == 4 && network.producer(0).room() == 0) || network.now() > kRarePoll / 2;
   });
   network.run([&] { return network.travelling() == 0; });
-  ASSERT_LT(network.now(), kPoll / 2);
+  ASSERT_LT(network.now(), kRarePoll / 2);
   network.control().leave_consumer(network.flow(), 1);
   expect_soon(network, [&] {
     step();

@@ -16,20 +16,10 @@ namespace sidelatch::flows {
 namespace {
 namespace returns {
 
-constexpr softnic::nic::Time kPoll = 10'000'000;  // so long that nothing comes by polls
-constexpr std::uint64_t kIdle = 1;                // phases
+constexpr std::uint64_t kIdle = 1;  // phases
 constexpr std::uint64_t kDone = 2;
 constexpr std::uint64_t kHead = 5;
 
-FlowNetworkOptions options_of(FlowKind kind, std::size_t producers, std::size_t consumers) {
-  return {.producers = producers,
-          .consumers = consumers,
-          .kind = kind,
-          .producer_shape = {.slots = 4, .item_bytes = 300},
-          .consumer_shape = {.slots = 4, .item_bytes = 300},
-          .rings = true,
-          .poll_interval = std::chrono::nanoseconds(kPoll)};
-}
 p4::RegisterState& reg(FlowNetwork& network, const char* name) {
   return network.device().state().reg(std::string("Move.") + name);
 }
@@ -38,7 +28,7 @@ p4::RegisterState& reg(FlowNetwork& network, const char* name) {
 
 // On its way from the thread of consumer 2, which is busy, to the next one.
 TEST(FlowReturns, ABellOfAFlowThatWasStoppedIsNoneOfTheNextOnes) {
-  FlowNetwork network(zero_sided_program(), options_of(FlowKind::balance, 1, 3));
+  FlowNetwork network(zero_sided_program(), ringing(FlowKind::balance, 1, 3));
   const std::size_t host = network.host_of_consumer(2);
   std::vector<std::byte> bell;
   network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte> frame) {
@@ -64,8 +54,8 @@ TEST(FlowReturns, ABellOfAFlowThatWasStoppedIsNoneOfTheNextOnes) {
 
 TEST(FlowReturns, ATickOfAFlowThatWasStoppedIsNoneOfTheNextOnes) {
   for (const bool is_stopped : {false, true}) {
-    FlowNetwork network(zero_sided_program(), options_of(FlowKind::shuffle, 1, 1));
-    network.pass_time(kPoll);
+    FlowNetwork network(zero_sided_program(), ringing(FlowKind::shuffle, 1, 1));
+    network.pass_time(kRarePoll);
     ASSERT_EQ(network.device().arrived(), 1U);
     if (is_stopped) {
       network.start_anew();
@@ -81,7 +71,7 @@ TEST(FlowReturns, ATickOfAFlowThatWasStoppedIsNoneOfTheNextOnes) {
 // something else was said.
 TEST(FlowReturns, AProducerThatComesBackChangesNothingForAConsumerThatHasLeft) {
   constexpr std::uint64_t kLost = 1;  // of `marks`
-  FlowNetworkOptions options = options_of(FlowKind::balance, 1, 2);
+  FlowNetworkOptions options = ringing(FlowKind::balance, 1, 2);
   options.poll_interval = std::chrono::microseconds(5);
   options.time_out = std::chrono::microseconds(20);
   options.most_retries = 2;
@@ -95,8 +85,8 @@ TEST(FlowReturns, AProducerThatComesBackChangesNothingForAConsumerThatHasLeft) {
     return static_cast<std::uint64_t>(reg(network, "marks").read(thread)) & kLost;
   };
   const auto run_until = [&](const std::function<bool()>& done) {
-    network.run([&] { return done() || network.now() > 10 * kPoll; });
-    ASSERT_LE(network.now(), 10 * kPoll);
+    network.run([&] { return done() || network.now() > 10 * kRarePoll; });
+    ASSERT_LE(network.now(), 10 * kRarePoll);
   };
   ASSERT_TRUE(network.push(0));
   ASSERT_NO_FATAL_FAILURE(run_until([&] { return mark_of(0) != 0 && mark_of(1) != 0; }));
@@ -142,13 +132,13 @@ TEST(FlowReturns, AProducerJoinsWhileAConsumerIsAwayThatHasComeAndGoneTwice) {
 
 // And their items come when one is back.
 TEST(FlowReturns, ItemsOfAProducerThatJoinsWhileConsumersAreAwayComeWhenOneIsBack) {
-  FlowNetworkOptions options = options_of(FlowKind::balance, 1, 2);
+  FlowNetworkOptions options = ringing(FlowKind::balance, 1, 2);
   options.is_open = true;
   FlowNetwork network(zero_sided_program(), options);
   const auto soon = [&](const std::function<bool()>& done) {
     const softnic::nic::Time begun = network.now();
-    network.run([&] { return done() || network.now() > begun + 2 * kPoll; });
-    ASSERT_LT(network.now() - begun, kPoll / 10);
+    network.run([&] { return done() || network.now() > begun + 2 * kRarePoll; });
+    ASSERT_LT(network.now() - begun, kRarePoll / 10);
   };
   for (const std::size_t consumer : {0U, 1U}) {
     network.control().leave_consumer(network.flow(), consumer);

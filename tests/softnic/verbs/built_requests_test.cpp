@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <utility>
 
 namespace sidelatch::softnic {
 namespace {
@@ -55,6 +57,38 @@ TEST_F(BuiltRequests, HaveTheDataThatWasSetLast) {
   EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(words[8], 5U);
   EXPECT_EQ(words[9], 6U);
+}
+
+// A builder without send_ops_flags for it takes any draft; those behind it must not be posted alone.
+TEST_F(BuiltRequests, ThatTheServiceHasNotArePostedNotAtAll) {
+  ibv_qp_ex* const builder = make_builder(IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_WRITE);
+  ASSERT_THAT(builder, NotNull());
+  ibv_qp* const a = &builder->qp_base;
+  ibv_qp* const b = make_pair(small(IBV_QPT_UC));
+  ASSERT_EQ(to_init(*a) | to_init(*b), 0);
+  ibv_qp_attr ready{};
+  ready.path_mtu = IBV_MTU_1024;
+  ready.ah_attr = own_address();
+  for (auto [pair, peer] : {std::pair{a, b}, std::pair{b, a}}) {
+    ready.qp_state = IBV_QPS_RTR;
+    ready.dest_qp_num = peer->qp_num;
+    ASSERT_EQ(
+        verbs.modify_qp(pair, &ready, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN), 0);
+    ready.qp_state = IBV_QPS_RTS;
+    ASSERT_EQ(verbs.modify_qp(pair, &ready, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+  }
+  ibv_wr_start(builder);
+  std::uint64_t value = 6;
+  builder->wr_id = 1;
+  builder->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_rdma_write(builder, region->rkey, address_of(8));
+  ibv_wr_set_inline_data(builder, &value, sizeof value);
+  ibv_wr_rdma_read(builder, region->rkey, address_of(8));
+  ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
+  EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
+  ibv_wc none{};
+  EXPECT_EQ(ibv_poll_cq(queue, 1, &none), 0);
+  EXPECT_EQ(words[8], 0U);
 }
 
 TEST_F(BuiltRequests, AnAtomicWriteTakesNoDataButItsWord) {

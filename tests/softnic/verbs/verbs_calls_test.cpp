@@ -259,46 +259,6 @@ TEST_F(VerbsCalls, BuiltRequestsArePostedTogetherOrNotAtAll) {
   EXPECT_EQ(words[8], 7U);
 }
 
-// A builder without send_ops_flags for it takes any draft; those behind it must not be posted alone.
-TEST_F(VerbsCalls, BuiltRequestsThatTheServiceHasNotArePostedNotAtAll) {
-  ibv_qp_init_attr_ex attributes{};
-  attributes.send_cq = attributes.recv_cq = queue;
-  attributes.cap = small().cap;
-  attributes.qp_type = IBV_QPT_UC;
-  attributes.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  attributes.pd = domain;
-  attributes.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
-  ibv_qp* const a = ibv_create_qp_ex(context, &attributes);
-  ASSERT_THAT(a, NotNull());
-  pairs.push_back(a);
-  ibv_qp* const b = make_pair(small(IBV_QPT_UC));
-  ASSERT_EQ(to_init(*a) | to_init(*b), 0);
-  ibv_qp_attr ready{};
-  ready.path_mtu = IBV_MTU_1024;
-  ready.ah_attr = own_address();
-  for (auto [pair, peer] : {std::pair{a, b}, std::pair{b, a}}) {
-    ready.qp_state = IBV_QPS_RTR;
-    ready.dest_qp_num = peer->qp_num;
-    ASSERT_EQ(
-        verbs.modify_qp(pair, &ready, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN), 0);
-    ready.qp_state = IBV_QPS_RTS;
-    ASSERT_EQ(verbs.modify_qp(pair, &ready, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-  }
-  ibv_qp_ex* const builder = verbs.qp_to_qp_ex(a);
-  ibv_wr_start(builder);
-  std::uint64_t value = 6;
-  builder->wr_id = 1;
-  builder->wr_flags = IBV_SEND_SIGNALED;
-  ibv_wr_rdma_write(builder, region->rkey, address_of(8));
-  ibv_wr_set_inline_data(builder, &value, sizeof value);
-  ibv_wr_rdma_read(builder, region->rkey, address_of(8));
-  ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
-  EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
-  ibv_wc none{};
-  EXPECT_EQ(ibv_poll_cq(queue, 1, &none), 0);
-  EXPECT_EQ(words[8], 0U);
-}
-
 // wr.ud and wr.rdma are one union: an address is no handle.
 TEST_F(VerbsCalls, ADatagramQueuePairRefusesAWriteAndReadsNoHandleInIt) {
   ibv_qp* const pair = make_pair_for_datagrams();
