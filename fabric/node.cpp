@@ -54,6 +54,7 @@ MemoryRegion Node::allocate(std::uint64_t bytes, Access access) {
     throw std::invalid_argument("a region of 0 bytes was asked for: it must have at least 1");
   }
   collect_garbage();
+  make_slot();  // before there is memory that nobody would give back
   Registration registration;
   registration.data = obtain_memory(bytes);
   registration.length = bytes;
@@ -70,6 +71,7 @@ MemoryRegion Node::register_memory(std::span<std::byte> memory, Access access) {
     throw std::invalid_argument(fmt::format("a region of {} bytes at a null pointer was asked for", memory.size()));
   }
   collect_garbage();
+  make_slot();
   Registration registration;
   registration.data = memory.data();
   registration.length = memory.size();
@@ -77,19 +79,21 @@ MemoryRegion Node::register_memory(std::span<std::byte> memory, Access access) {
   return add(registration);
 }
 
-MemoryRegion Node::add(Registration registration) {
+void Node::make_slot() {
   constexpr std::uint32_t kMostRegions = 1U << (32 - kGenerationBits);
-  std::uint32_t slot = 0;
-  if (free_slots_.empty()) {
-    if (registrations_.size() == kMostRegions) {
-      throw std::length_error(fmt::format("node {} has {} regions already: deregister some", name_, kMostRegions));
-    }
-    slot = static_cast<std::uint32_t>(registrations_.size());
-    registrations_.emplace_back();
-  } else {
-    slot = free_slots_.back();
-    free_slots_.pop_back();
+  if (!free_slots_.empty()) {
+    return;
   }
+  if (registrations_.size() == kMostRegions) {
+    throw std::length_error(fmt::format("node {} has {} regions already: deregister some", name_, kMostRegions));
+  }
+  registrations_.emplace_back();
+  free_slots_.push_back(static_cast<std::uint32_t>(registrations_.size() - 1));
+}
+
+MemoryRegion Node::add(Registration registration) {
+  const std::uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
   Registration& entry = registrations_[slot];
   const std::uint32_t generation = entry.generation == kGenerationMask ? 1 : entry.generation + 1;
   entry = registration;

@@ -134,6 +134,9 @@ class Node {
     const Registration& registration = registrations_[slot];
     return registration.live_key == key && key != 0 ? &registration : nullptr;
   }
+  /// Makes sure that there is a free slot, so that add() has one. Throws std::length_error if there cannot be more.
+  void make_slot();
+  /// make_slot() comes first.
   MemoryRegion add(Registration registration);
   /// Returns false and changes nothing if work requests are in flight and `even_if_busy` is not set.
   bool remove(LKey key, bool even_if_busy);
