@@ -24,6 +24,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -117,28 +118,25 @@ class SwitchExchange::Server {
     if (!wake_.valid()) {
       throw SocketError(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
     }
-    thread_ = std::thread([this] { accept_clients(); });
-    if (control.cache() != nullptr) {
-      mover_ = std::thread([this] { move_tuples(); });
+    try {
+      thread_ = std::thread([this] { accept_clients(); });
+      if (control.cache() != nullptr) {
+        mover_ = std::thread([this] { move_tuples(); });
+      }
+    } catch (const std::system_error& error) {
+      stop();
+      throw std::runtime_error(fmt::format(
+          "the system gives no thread for the switch's exchange: {}; raise the limit of threads (ulimit -u, "
+          "or TasksMax= of the service), or end other programs",
+          error.what()));
+    } catch (...) {
+      stop();
+      throw;
     }
   }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
-  ~Server() {
-    const std::uint64_t one = 1;
-    static_cast<void>(::write(wake_.number(), &one, sizeof one));
-    thread_.join();
-    if (mover_.joinable()) {
-      mover_.join();
-    }
-    is_leaving_ = true;
-    for (Client& client : clients_) {
-      ::shutdown(client.socket.number(), SHUT_RDWR);
-    }
-    for (Client& client : clients_) {
-      client.thread.join();
-    }
-  }
+  ~Server() { stop(); }
 
   [[nodiscard]] const HostAndPort& at() const noexcept { return at_; }
   [[nodiscard]] std::uint32_t clients() const noexcept { return greeted_; }
@@ -150,6 +148,24 @@ class SwitchExchange::Server {
     std::thread thread;
     std::atomic<bool> done{false};
   };
+
+  // Ends all threads that have begun; a client may have come before the last of them.
+  void stop() noexcept {
+    const std::uint64_t one = 1;
+    static_cast<void>(::write(wake_.number(), &one, sizeof one));
+    for (std::thread* const thread : {&thread_, &mover_}) {
+      if (thread->joinable()) {
+        thread->join();
+      }
+    }
+    is_leaving_ = true;
+    for (Client& client : clients_) {
+      ::shutdown(client.socket.number(), SHUT_RDWR);
+    }
+    for (Client& client : clients_) {
+      client.thread.join();
+    }
+  }
 
   void accept_clients() {
     int pause_ms = -1;

@@ -1,5 +1,6 @@
 // A memory server that answers late or never must hold up only the task that waits for it: other tasks of the reactor
 // go on, so that leases on healthy nodes do not end.
+#include "no_threads.h"
 #include "stub_provider.h"
 
 #include "fabric/verbs/socket.h"
@@ -11,7 +12,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -279,10 +279,10 @@ TEST_F(SilentServer, AReconnectWithoutAThreadIsAFabricErrorAndMayBeRepeated) {
   ASSERT_EQ(::pthread_attr_setstacksize(&impossible, std::size_t{1} << 47), 0);  // all of the address space
   ASSERT_EQ(::pthread_setattr_default_np(&impossible), 0);
   Outcome outcome;
-  fabric->reactor().run(reconnecting(far.get(), &done, &outcome));
-  ASSERT_EQ(::pthread_setattr_default_np(&before), 0);
-  ::pthread_attr_destroy(&impossible);
-  ::pthread_attr_destroy(&before);
+  {
+    const NoThreads none;
+    fabric->reactor().run(reconnecting(far.get(), &done, &outcome));
+  }
   EXPECT_THAT(outcome.error, HasSubstr("gives no thread"));
   fabric->reactor().run(far->reconnect());
   EXPECT_EQ(far->state(), QueuePair::State::ready);

@@ -1,5 +1,7 @@
 // SwitchExchange between a client and a memory server, both played here: in which order a connection begins and ends,
 // and what is refused.
+#include "no_threads.h"
+
 #include "fabric/verbs/epoch_notes.h"
 #include "fabric/verbs/exchange.h"
 #include "fabric/verbs/socket.h"
@@ -33,6 +35,7 @@
 namespace sidelatch::fabric::verbs {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -839,6 +842,51 @@ TEST(SwitchExchangeWordsThreads, OneConnectionThatTheSwitchDoesNotForgetKeepsNoO
     static_cast<void>(client.ask(exchange::Connect{2, 0, address_of(2, 17)}));
   }
   EXPECT_EQ(log.first(3).back(), "switch: release 17");
+}
+
+// A switch that caches, whose exchange gets its first thread and not its second.
+class ThreadlessSwitch final : public SwitchControl, private SwitchCache {
+ public:
+  ConnectionId connect(const SwitchedEnds& /*ends*/) override { return 0; }
+  void fence(ConnectionId /*connection*/) override {}
+  std::vector<HeldTuple> held(ConnectionId /*connection*/) override { return {}; }
+  void release(ConnectionId /*connection*/) override {}
+  std::uint32_t add_tuples(const SwitchedTuples& /*tuples*/) override { return 0; }
+  void remove_tuples(std::uint32_t /*first*/) override {}
+  bool inherit(ConnectionId /*to*/, std::uint32_t /*tuple*/) override { return false; }
+  // The exchange asks for it between its threads.
+  [[nodiscard]] SwitchCache* cache() override {
+    no_threads_.emplace();
+    return this;
+  }
+  void give_threads() { no_threads_.reset(); }
+
+ private:
+  [[nodiscard]] std::vector<std::uint32_t> take_asked() override { return {}; }
+  [[nodiscard]] bool heat(std::uint32_t /*tuple*/, Words& /*words*/) override { return false; }
+  [[nodiscard]] bool cool(std::uint32_t /*tuple*/, Words& /*words*/) override { return false; }
+  std::optional<NoThreads> no_threads_;
+};
+
+TEST(SwitchExchangeWithoutThreads, IsAnErrorAndNothingStays) {
+  const auto error_of_beginning = [](SwitchControl& device) -> std::string {
+    try {
+      const SwitchExchange exchange(device, {.any_port = true});
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  ThreadlessSwitch caching;
+  EXPECT_THAT(error_of_beginning(caching), AllOf(HasSubstr("no thread"), HasSubstr("ulimit -u")));
+  caching.give_threads();
+  Log log;
+  LoggedSwitch plain(log);
+  {
+    const NoThreads none;
+    EXPECT_THAT(error_of_beginning(plain), HasSubstr("no thread"));
+  }
+  EXPECT_EQ(error_of_beginning(plain), "no error");
 }
 
 TEST_F(SwitchExchangeThreads, WhatMeansNothingIsRefusedAndOthersGoOn) {

@@ -178,7 +178,7 @@ struct SwitchExchangeOptions {
 class SwitchExchange {
  public:
   /// `control` outlives this object. Throws std::invalid_argument for a wrong option, and std::runtime_error if the
-  /// address cannot be used. The memory server may start later.
+  /// address cannot be used, or the system gives no threads. The memory server may start later.
   SwitchExchange(SwitchControl& control, const SwitchExchangeOptions& options);
   SwitchExchange(const SwitchExchange&) = delete;
   SwitchExchange& operator=(const SwitchExchange&) = delete;
