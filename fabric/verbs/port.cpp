@@ -158,9 +158,11 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
                     "interface (RoCE needs 4200 for 4096)",
                     options.mtu, bytes_of(port_.active_mtu), number_, name_));
   }
-  if (static_cast<std::uint32_t>(limits_.max_cqe) < options.completion_queue_depth) {
-    throw DeviceError(fmt::format("completion_queue_depth is {}: the device {} allows {}",
-                                  options.completion_queue_depth, name_, limits_.max_cqe));
+  if (limits_.max_cqe < 2 * std::int64_t{options.completion_queue_depth}) {
+    throw DeviceError(
+        fmt::format("completion_queue_depth is {}: each request takes two entries of a completion queue, and the "
+                    "device {} allows {} (max_cqe); set DeviceOptions::completion_queue_depth to {} at most",
+                    options.completion_queue_depth, name_, limits_.max_cqe, limits_.max_cqe / 2));
   }
   events_ = std::make_unique<DeviceEvents>(*context_, name_);
   placement_.emplace(options, name_);

@@ -54,9 +54,9 @@ VerbsReactor::VerbsReactor(const Port& port)
       polls_until_look_(kPollsPerLook),
       longest_stall_(longest_stall(port.connections())) {
   // Twice the requests in flight: completions of an ended connection may still lie there when the next requests
-  // complete.
+  // complete. Port has made sure that the device allows so many.
   const auto wanted = static_cast<int>(2 * completion_queue_depth());
-  completions_.reset(ibv_create_cq(port.context(), std::min(wanted, port.limits().max_cqe), nullptr, nullptr, 0));
+  completions_.reset(ibv_create_cq(port.context(), wanted, nullptr, nullptr, 0));
   if (completions_ == nullptr) {
     throw DeviceError(fmt::format("cannot make a completion queue of {} entries on {}: {}", wanted, port.device_name(),
                                   std::strerror(errno)));

@@ -160,7 +160,10 @@ TEST_F(Device, ThatMayLockNoMoreMemorySaysWhichLimitToRaise) {
 
 TEST_F(Device, ThatAllowsAShorterCompletionQueueIsNamed) {
   stub_device().limits.max_cqe = 100;
-  EXPECT_THAT(error_of(), AllOf(HasSubstr("completion_queue_depth is 4096"), HasSubstr("100")));
+  EXPECT_THAT(error_of(), AllOf(HasSubstr("completion_queue_depth is 4096"), HasSubstr("stub0 allows 100 (max_cqe)"),
+                                HasSubstr("to 50 at most")));
+  EXPECT_THAT(error_of({.completion_queue_depth = 51}), HasSubstr("completion_queue_depth is 51"));
+  EXPECT_EQ(error_of({.completion_queue_depth = 50}), "no error");
 }
 
 }  // namespace

@@ -53,8 +53,10 @@ struct DeviceOptions {
   std::uint8_t port = 0;    ///< 1 and up; 0: the first active port
   int gid_index = -1;       ///< -1: chosen
   std::uint32_t mtu = 0;    ///< bytes, 256 to 4096, a power of two; 0: the port's MTU
-  std::uint32_t completion_queue_depth = 4096;  ///< requests in flight over all queue pairs, 2 to 1048576
-  bool relaxed_ordering = false;                ///< let PCIe reorder the NIC's writes to registered memory
+  /// Requests in flight over all queue pairs, 2 to 1048576, and at most half the entries that the device allows a
+  /// completion queue (max_cqe).
+  std::uint32_t completion_queue_depth = 4096;
+  bool relaxed_ordering = false;  ///< let PCIe reorder the NIC's writes to registered memory
   /// Size of the huge pages that allocate() uses: bytes, a power of two that the kernel supports (x86-64: 2 << 20 or
   /// 1 << 30); 0: ordinary pages. A region takes whole pages but keeps the length that was asked for.
   std::uint64_t huge_pages = 0;
