@@ -182,7 +182,6 @@ void Port::open(ibv_device* device) {
     fail_device(fmt::format("cannot query the RDMA device {}", name_), error);
   }
   choose_port();
-  choose_gid();
   if (limits_.atomic_cap == IBV_ATOMIC_NONE || limits_.max_qp_rd_atom < 1) {
     throw DeviceError(fmt::format("the RDMA device {} has no atomics, and all latches need them", name_));
   }
@@ -192,6 +191,7 @@ void Port::choose_port() {
   if (options_.port > limits_.phys_port_cnt) {
     throw DeviceError(fmt::format("port {} of {}: it has {} ports", options_.port, name_, limits_.phys_port_cnt));
   }
+  std::uint8_t without_gid = 0;  // the last active port that cannot be used
   for (std::uint8_t number = 1; number <= limits_.phys_port_cnt; ++number) {
     if (options_.port != 0 && options_.port != number) {
       continue;
@@ -201,8 +201,17 @@ void Port::choose_port() {
     }
     if (port_.state == IBV_PORT_ACTIVE) {
       number_ = number;
-      return;
+      if (choose_gid()) {
+        return;
+      }
+      without_gid = number;
     }
+  }
+  if (without_gid != 0) {
+    throw DeviceError(
+        options_.gid_index >= 0
+            ? fmt::format("port {} of {} has no GID {}", without_gid, name_, options_.gid_index)
+            : fmt::format("port {} of {} has no GID: give its network interface an IP address", without_gid, name_));
   }
   const char* const state = ibv_port_state_str(port_.state);
   throw DeviceError(options_.port == 0
@@ -210,7 +219,7 @@ void Port::choose_port() {
                         : fmt::format("port {} of {} is {}: bring its link up", options_.port, name_, state));
 }
 
-void Port::choose_gid() {
+bool Port::choose_gid() {
   const bool ethernet = is_ethernet();
   std::optional<int> chosen;
   int best = -1;
@@ -231,13 +240,8 @@ void Port::choose_gid() {
       gid_interface_ = entry.ndev_ifindex;
     }
   }
-  if (!chosen) {
-    throw DeviceError(
-        options_.gid_index >= 0
-            ? fmt::format("port {} of {} has no GID {}", number_, name_, options_.gid_index)
-            : fmt::format("port {} of {} has no GID: give its network interface an IP address", number_, name_));
-  }
-  gid_index_ = static_cast<std::uint8_t>(*chosen);
+  gid_index_ = static_cast<std::uint8_t>(chosen.value_or(0));
+  return chosen.has_value();
 }
 
 RawQueuePair Port::make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uint32_t send_queue_depth,

@@ -95,7 +95,8 @@ class Port {
   /// Throws DeviceError if the device cannot be used.
   void open(ibv_device* device);
   void choose_port();
-  void choose_gid();
+  /// Of the port. False: it has none, or not the one that is asked for.
+  [[nodiscard]] bool choose_gid();
 
   DeviceOptions options_;
   ConnectionOptions connections_;

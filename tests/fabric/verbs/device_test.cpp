@@ -84,6 +84,22 @@ TEST_F(Device, UsesTheFirstActivePort) {
   EXPECT_THAT(error_of({.port = 1}), HasSubstr("port 1 of stub0 is init"));
 }
 
+TEST_F(Device, PassesOverPortsWithoutAGid) {
+  stub_device().limits.phys_port_cnt = 3;
+  stub_device().ports.resize(3, stub_device().ports[0]);
+  stub_device().ports_without_gids = {1};
+  connect();
+  EXPECT_EQ(stub_device().port_number, 2);
+  connect({.gid_index = 0});
+  EXPECT_EQ(stub_device().port_number, 2);
+  connect({.port = 3});
+  EXPECT_EQ(stub_device().port_number, 3);
+  EXPECT_THAT(error_of({.port = 1}), HasSubstr("port 1 of stub0 has no GID"));
+  EXPECT_THAT(error_of({.gid_index = 1}), HasSubstr("has no GID 1"));
+  stub_device().ports_without_gids = {1, 2, 3};
+  EXPECT_THAT(error_of(), AllOf(HasSubstr("has no GID"), HasSubstr("IP address")));
+}
+
 TEST_F(Device, WithoutAGidOnRoceIsRefused) {
   stub_device().gids.clear();
   EXPECT_THAT(error_of(), AllOf(HasSubstr("has no GID"), HasSubstr("IP address")));
@@ -158,7 +174,8 @@ TEST_F(Device, ThatMayLockNoMoreMemorySaysWhichLimitToRaise) {
   EXPECT_EQ(region.length(), 12288U);
 }
 
-TEST_F(Device, ThatAllowsAShorterCompletionQueueIsNamed) {
+// Entries of a connection that has ended may lie in the queue while as many requests of the next complete.
+TEST_F(Device, ThatAllowsLessThanTwoCompletionsForEachRequestIsNamed) {
   stub_device().limits.max_cqe = 100;
   EXPECT_THAT(error_of(), AllOf(HasSubstr("completion_queue_depth is 4096"), HasSubstr("stub0 allows 100 (max_cqe)"),
                                 HasSubstr("to 50 at most")));

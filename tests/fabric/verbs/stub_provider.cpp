@@ -276,9 +276,9 @@ int ibv_query_port(ibv_context* /*context*/, std::uint8_t number, _compat_ibv_po
   *reinterpret_cast<ibv_port_attr*>(port) = stub_device().ports[number - 1U];
   return 0;
 }
-int _ibv_query_gid_ex(ibv_context* /*context*/, std::uint32_t /*port*/, std::uint32_t index, ibv_gid_entry* entry,
+int _ibv_query_gid_ex(ibv_context* /*context*/, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry,
                       std::uint32_t /*flags*/, std::size_t /*size*/) {
-  if (index >= stub_device().gids.size()) {
+  if (index >= stub_device().gids.size() || std::ranges::count(stub_device().ports_without_gids, port) != 0) {
     return ENODATA;
   }
   *entry = stub_device().gids[index];
@@ -368,6 +368,7 @@ int ibv_modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
   if ((mask & IBV_QP_PATH_MTU) != 0) {
     stub_device().path_mtu = attributes->path_mtu;
     stub_device().gid_index = attributes->ah_attr.grh.sgid_index;
+    stub_device().port_number = attributes->ah_attr.port_num;
   }
   if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) {
     stub_device().most_rd_atomic = attributes->max_rd_atomic;

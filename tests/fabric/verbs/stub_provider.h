@@ -21,9 +21,10 @@ struct StubDevice {
   static constexpr int kAll = 1 << 20;
   bool present = true;
   ibv_device_attr limits{};
-  std::vector<ibv_port_attr> ports;  ///< the first is port 1
-  std::vector<ibv_gid_entry> gids;   ///< of every port, by index; one of zeroes is empty
-  std::uint32_t most_inline = 1024;  ///< ibv_create_qp() refuses more
+  std::vector<ibv_port_attr> ports;                 ///< the first is port 1
+  std::vector<ibv_gid_entry> gids;                  ///< of every port, by index; one of zeroes is empty
+  std::vector<std::uint32_t> ports_without_gids{};  ///< their tables are empty
+  std::uint32_t most_inline = 1024;                 ///< ibv_create_qp() refuses more
 
   // Faults. Requests count from 1, over all queue pairs, from the construction of this object on.
   std::uint64_t failing_request = 0;  ///< completes with `failure`, and its queue pair goes to the error state
@@ -48,6 +49,7 @@ struct StubDevice {
   std::uint32_t most_rd_atomic = 0;  ///< of the last queue pair that became ready to send
   ibv_mtu path_mtu{};                ///< of the last queue pair that became ready to receive
   std::uint8_t gid_index = 0;        ///< the same
+  std::uint8_t port_number = 0;      ///< the same
 };
 
 /// The only device. A test begins by assigning a new one.

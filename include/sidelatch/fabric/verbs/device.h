@@ -50,7 +50,7 @@ class NumaNode {
 
 struct DeviceOptions {
   std::string device = {};  ///< as `sidelatch devices` lists it; empty: the first device with an active port
-  std::uint8_t port = 0;    ///< 1 and up; 0: the first active port
+  std::uint8_t port = 0;    ///< 1 and up; 0: the first active port that has a GID, or that of gid_index
   int gid_index = -1;       ///< -1: chosen
   std::uint32_t mtu = 0;    ///< bytes, 256 to 4096, a power of two; 0: the port's MTU
   /// Requests in flight over all queue pairs, 2 to 1048576, and at most half the entries that the device allows a
