@@ -13,10 +13,17 @@ namespace sidelatch::fabric::verbs {
 
 void OwnRead::make() {
   completions_.reset(ibv_create_cq(port_->context(), 2, nullptr, nullptr, 0));
+  if (completions_ == nullptr) {
+    const int error = errno;
+    throw DeviceError(failure_text(
+        fmt::format("{} cannot read its own memory: it makes no completion queue", port_->device_name()), error));
+  }
   memory_.reset(ibv_reg_mr(domain_, bytes_.data(), bytes_.size(),
                            static_cast<int>(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)));
-  if (completions_ == nullptr || memory_ == nullptr) {
-    throw DeviceError(failure_text(fmt::format("{} cannot read its own memory", port_->device_name()), errno));
+  if (memory_ == nullptr) {
+    const int error = errno;
+    throw DeviceError(failure_text(
+        fmt::format("{} cannot read its own memory: it does not register it", port_->device_name()), error));
   }
   std::uint32_t no_inline = 0;
   reader_ = port_->make_queue_pair(domain_, completions_.get(), 1, no_inline);

@@ -322,6 +322,10 @@ int ibv_dereg_mr(ibv_mr* region) {
 
 ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* /*of_caller*/, ibv_comp_channel* /*channel*/,
                       int /*vector*/) {
+  if (const int error = stub_device().completion_queue_error; error != 0) {
+    errno = error;
+    return nullptr;
+  }
   auto* const queue = new StubCompletionQueue{};
   queue->context = context;
   queue->cqe = entries;

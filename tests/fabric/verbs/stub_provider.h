@@ -34,6 +34,7 @@ struct StubDevice {
   bool failure_is_late = false;           ///< a failure is reported only behind the receives that it flushes
   std::uint64_t lost_request = 0;         ///< never completes, nor does what its queue pair has behind it
   int registration_error = 0;             ///< ibv_reg_mr() fails with it
+  int completion_queue_error = 0;         ///< ibv_create_cq() fails with it
   int deregistration_error = 0;           ///< ibv_dereg_mr() fails with it
   bool poll_fails = false;                ///< ibv_poll_cq() returns -1
   int most_polled = kAll;                 ///< completions per ibv_poll_cq()
