@@ -443,13 +443,14 @@ class MemoryServer::Loop {
       return exchange::Refused{error.what()};
     }
   }
+  // Whatever make_marks() would refuse, as it comes too late for that: the connections have ended by then.
   void check_marks(std::span<const exchange::Mark> marks) const {
     for (const exchange::Mark& mark : marks) {
       if (!is_in_doubt(mark.version)) {
         throw std::invalid_argument(
             fmt::format("a mark of version {}: a tuple that is held has an odd one", mark.version));
       }
-      static_cast<void>(read_own_words(welcome_.regions, {mark.word, mark.word.length, 1}));
+      require_writable_own_words(welcome_.regions, mark.word, mark.word.length, 1);
     }
   }
   // Their connections take no further steps.

@@ -57,8 +57,13 @@ std::vector<std::uint64_t> read_all_own_words(std::span<const exchange::SharedRe
   return words;
 }
 
+void require_writable_own_words(std::span<const exchange::SharedRegion> regions, const RemoteSpan& span,
+                                std::uint64_t stride, std::uint64_t count) {
+  require_own_words(regions, span, stride, count, Access::remote_write);
+}
+
 void write_own_words(std::span<const exchange::SharedRegion> regions, const exchange::WriteWords& wanted) {
-  require_own_words(regions, wanted.span, wanted.stride, wanted.count, Access::remote_write);
+  require_writable_own_words(regions, wanted.span, wanted.stride, wanted.count);
   for (std::uint64_t i = 0; i < wanted.count; ++i) {
     own_word(wanted.span.address.value + i * wanted.stride).store(wanted.value);
   }

@@ -20,6 +20,9 @@ namespace sidelatch::fabric::verbs {
 [[nodiscard]] std::vector<std::uint64_t> read_all_own_words(std::span<const exchange::SharedRegion> regions,
                                                             const RemoteSpan& span, std::uint64_t stride,
                                                             std::uint64_t count);
+/// Throws what write_own_words() would throw for the same words, and writes nothing.
+void require_writable_own_words(std::span<const exchange::SharedRegion> regions, const RemoteSpan& span,
+                                std::uint64_t stride, std::uint64_t count);
 /// Throws as read_own_words(); then nothing is written.
 void write_own_words(std::span<const exchange::SharedRegion> regions, const exchange::WriteWords& wanted);
 

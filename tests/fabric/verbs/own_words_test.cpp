@@ -49,6 +49,17 @@ TEST_F(OwnWords, OfARegionThatOthersMayNotWriteAreNotWritten) {
   EXPECT_THAT(read_own_words(regions_, {span(0, 8), 8, 8}), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
+TEST_F(OwnWords, ThatCanBeWrittenAreKnownBefore) {
+  share(Access::remote_write);
+  EXPECT_EQ(error_of([&] { require_writable_own_words(regions_, span(1, 6), 16, 3); }), "");
+  EXPECT_THAT(error_of([&] { require_writable_own_words(regions_, span(0, 9), 8, 9); }),
+              HasSubstr("are not words of a shared region"));
+  share(Access::remote_read);
+  EXPECT_THAT(error_of([&] { require_writable_own_words(regions_, span(1, 6), 16, 3); }),
+              HasSubstr("'objects' may not be written"));
+  EXPECT_THAT(memory_, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
 TEST_F(OwnWords, OfARegionThatOthersMayNotReadAreNotRead) {
   share(Access::remote_write);
   EXPECT_THAT(error_of([&] {
