@@ -357,6 +357,11 @@ Message make(std::size_t type) {
 
 }  // namespace
 
+std::string other_owner_text(std::uint32_t connection, std::uint16_t before, std::uint16_t owner) {
+  return fmt::format("connection {} is of owner {}, and owner {} asks for it: make a new one for another owner",
+                     connection, before, owner);
+}
+
 std::vector<std::byte> encode(const Message& message) {
   std::vector<std::byte> payload;
   std::visit([&](const auto& one) { visit(one, Writer(payload)); }, message);

@@ -54,7 +54,7 @@ struct Welcome {
   ibv_gid gid{};           ///< of the server's port
 };
 /// Client: its end of connection `connection`, for the first time or again. `owner`: the owner of latches taken through
-/// it, or 0.
+/// it, or 0; the same each time, else Refused follows.
 struct Connect {
   std::uint32_t connection = 0;
   std::uint16_t owner = 0;
@@ -90,7 +90,7 @@ struct Revoked {
   std::uint16_t owner = 0;
 };
 /// Client: its end of connection `connection`, for the first time or again, is about to come through the connection
-/// manager.
+/// manager. `owner`: as that of Connect.
 struct Announce {
   std::uint32_t connection = 0;
   std::uint16_t owner = 0;
@@ -251,6 +251,9 @@ using Message =
                  Released, Publish, Published, Find, Found, Announce, Ticket, Place, Placed, KeepVersions, VersionsKept,
                  Inherit, Inherited, TakeOver, TakenOver, Leave, Settle, Noted, ReadWords, Words, WriteWords, NoteEpoch,
                  NoteGrant, Recall, Recalled, Move, Resume, Resumed, NoteMarks, NoteHeir>;
+
+/// Why a Connect or Announce of `owner` is refused, if the connection is of owner `before`.
+[[nodiscard]] std::string other_owner_text(std::uint32_t connection, std::uint16_t before, std::uint16_t owner);
 
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 /// Removes and returns the message at the beginning of `bytes`; nothing if it is not complete yet.

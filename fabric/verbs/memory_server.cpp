@@ -625,6 +625,10 @@ class MemoryServer::Loop {
       if (connection.end->revoked()) {
         return exchange::Refused{"the connection was revoked: make a new one"};
       }
+      // The revocation of the other owner would not end it.
+      if (connection.owner != owner) {
+        return exchange::Refused{exchange::other_owner_text(number, connection.owner, owner)};
+      }
       try {
         return use(connection);
       } catch (const std::exception& error) {

@@ -58,6 +58,24 @@ bool is_mapped_ipv4(const ibv_gid& ip) noexcept {
   return std::memcmp(ip.raw, kPrefix.data(), kPrefix.size()) == 0;
 }
 
+void require_possible(const Address& peer) {
+  if (peer.mtu < IBV_MTU_256 || peer.mtu > IBV_MTU_4096) {
+    throw DeviceError(fmt::format(
+        "the other end of a queue pair says that its path MTU is {}: it must be 1 (256 bytes) to 5 (4096 bytes)",
+        peer.mtu));
+  }
+  constexpr std::uint32_t kMost = 0xff'ffff;  // IB specification, 9.2: both have 24 bits in a packet
+  if (peer.queue_pair > kMost || peer.packet_number > kMost) {
+    throw DeviceError(
+        fmt::format("the other end of a queue pair says that its number is {:#x}, and that of its first packet {:#x}: "
+                    "both have 24 bits",
+                    peer.queue_pair, peer.packet_number));
+  }
+  if (peer.responder == 0) {
+    throw DeviceError("the other end of a queue pair says that it serves no READs and no atomics");
+  }
+}
+
 void DeviceOptions::validate() const {
   if (mtu != 0 && (mtu < 256 || mtu > 4096 || !std::has_single_bit(mtu))) {
     throw std::invalid_argument(fmt::format("mtu is {}: it must be 256, 512, 1024, 2048 or 4096, or 0", mtu));
@@ -305,9 +323,7 @@ void Port::modify(ibv_qp& queue_pair, ibv_qp_attr& attributes, int mask, const c
 
 std::uint32_t Port::connect(ibv_qp& queue_pair, const Address& own, const Address& peer,
                             std::uint32_t outstanding) const {
-  if (peer.responder == 0) {
-    throw DeviceError(fmt::format("the peer of a queue pair of {} serves no READs and no atomics", name_));
-  }
+  require_possible(peer);
   ibv_qp_attr reset{};
   reset.qp_state = IBV_QPS_RESET;
   modify(queue_pair, reset, IBV_QP_STATE, "RESET");

@@ -49,6 +49,10 @@ struct Address {
   std::uint8_t responder = 0;  ///< READs and atomics it can serve at a time
 };
 
+/// Throws DeviceError with what the other end of a queue pair says of itself, if no queue pair can be so: an MTU that
+/// is none, numbers of more than 24 bits, or no READs and atomics.
+void require_possible(const Address& peer);
+
 /// Where a queue pair's receives complete, and how many may be posted.
 struct ReceiveSide {
   ibv_cq* completions = nullptr;
@@ -83,7 +87,8 @@ class Port {
                                              std::uint32_t& max_inline, const ReceiveSide& receives = {}) const;
   [[nodiscard]] Address address_of(const ibv_qp& queue_pair, std::uint32_t packet_number) const;
   /// Brings the queue pair from any state to ready, connected to `peer`. `outstanding`: READs and atomics that this end
-  /// may have in flight; returns how many both ends support.
+  /// may have in flight; returns how many both ends support. Throws DeviceError; if `peer` is impossible, the queue
+  /// pair is left as it was.
   std::uint32_t connect(ibv_qp& queue_pair, const Address& own, const Address& peer, std::uint32_t outstanding) const;
   /// ibv_modify_qp(3). `state`: for the error.
   void modify(ibv_qp& queue_pair, ibv_qp_attr& attributes, int mask, const char* state) const;

@@ -39,18 +39,21 @@ ibv_gid gid_of(const std::array<std::uint8_t, 4>& ip) {
   return gid;
 }
 
-// Of an ibv_mtu, 1 to 5.
-std::uint32_t mtu_bytes(std::uint8_t mtu) {
-  if (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096) {
-    throw std::invalid_argument(fmt::format("{} is no path MTU: 1 (256 bytes) to 5 (4096 bytes)", mtu));
-  }
-  return 128U << mtu;
-}
+// Of a possible address.
+std::uint32_t mtu_bytes(std::uint8_t mtu) { return 128U << mtu; }
 
-void require_24_bits(const Address& address) {
-  if (address.queue_pair > 0xff'ffff || address.packet_number > 0xff'ffff) {
-    throw std::invalid_argument(fmt::format("queue pair {:#x} or packet number {:#x} has more than 24 bits",
-                                            address.queue_pair, address.packet_number));
+// A failure of `act` goes to `on_failure`, with its exception being handled; but not that of a conversation with the
+// memory server, after which nothing else can be asked. A refusal leaves it as it was.
+template <class Act, class OnFailure>
+void unless_server_is_lost(Act act, OnFailure on_failure) {
+  try {
+    act();
+  } catch (const Refusal& refusal) {
+    on_failure(refusal);
+  } catch (const SocketError&) {
+    throw;
+  } catch (const std::exception& error) {
+    on_failure(error);
   }
 }
 
@@ -92,15 +95,14 @@ class TupleService final : public SwitchService {
   }
 
   std::optional<exchange::Message> answer(const exchange::Message& message) override {
-    try {
-      return answer_or_throw(message);
-    } catch (const Refusal& refusal) {
-      return exchange::Refused{refusal.what(), refusal.code()};
-    } catch (const SocketError&) {
-      throw;
-    } catch (const std::exception& error) {
-      return exchange::Refused{error.what()};
-    }
+    std::optional<exchange::Message> answered;
+    unless_server_is_lost(
+        [&] { answered = answer_or_throw(message); },
+        [&](const std::exception& error) {
+          const auto* const refusal = dynamic_cast<const Refusal*>(&error);
+          answered = exchange::Refused{error.what(), refusal == nullptr ? std::uint8_t{0} : refusal->code()};
+        });
+    return answered;
   }
 
   void end() override {
@@ -110,8 +112,8 @@ class TupleService final : public SwitchService {
     std::vector<SwitchControl::ConnectionId> fenced;
     std::vector<std::uint32_t> numbers;
     for (const auto& [number, connection] : connections_) {
-      if (connection) {
-        shared_->fence(*connection);
+      if (connection.at_switch) {
+        shared_->fence(*connection.at_switch);
       }
       numbers.push_back(number);
     }
@@ -120,15 +122,9 @@ class TupleService final : public SwitchService {
     }
     std::exception_ptr not_ended;
     for (const std::uint32_t number : numbers) {
-      try {
-        end_connection(number);
-      } catch (const Refusal&) {
-        not_ended = std::current_exception();  // the others' latches need not be held for it
-      } catch (const SocketError&) {
-        throw;
-      } catch (const std::exception&) {
-        not_ended = std::current_exception();
-      }
+      // The others' latches need not be held for one that does not end.
+      unless_server_is_lost([&] { end_connection(number); },
+                            [&](const std::exception&) { not_ended = std::current_exception(); });
     }
     if (not_ended != nullptr) {
       std::rethrow_exception(not_ended);
@@ -148,6 +144,11 @@ class TupleService final : public SwitchService {
   }
 
  private:
+  struct Connection {
+    std::uint16_t owner = 0;
+    std::optional<SwitchControl::ConnectionId> at_switch;  // empty: revoked
+  };
+
   template <class Answer>
   Answer ask(const exchange::Message& question) {
     return server_->ask_for<Answer>(question, "the memory server");
@@ -156,15 +157,16 @@ class TupleService final : public SwitchService {
   // The server's record stays, so that it refuses the connection from then on.
   void end_connection(std::uint32_t number) {
     const auto found = connections_.find(number);
-    if (found == connections_.end() || !found->second) {
+    if (found == connections_.end() || !found->second.at_switch) {
       static_cast<void>(ask<exchange::Revoked>(exchange::Disconnect{number, 1}));
       return;
     }
     const auto changing = shared_->change_holders();
-    const std::vector<exchange::Mark> marks = recovery_->marks_of({&*found->second, 1});
+    std::optional<SwitchControl::ConnectionId>& at_switch = found->second.at_switch;
+    const std::vector<exchange::Mark> marks = recovery_->marks_of({&*at_switch, 1});
     static_cast<void>(ask<exchange::Revoked>(exchange::Disconnect{number, 1, first_of(marks)}));
     note(rest_of(marks));
-    shared_->release(*std::exchange(found->second, std::nullopt));
+    shared_->release(*std::exchange(at_switch, std::nullopt));
   }
   // A message has room for so many.
   static std::vector<exchange::Mark> first_of(std::span<const exchange::Mark> marks) {
@@ -183,32 +185,29 @@ class TupleService final : public SwitchService {
   // Fences first, and waits until all that was acknowledged is placed.
   void revoke(std::uint32_t number) {
     const auto found = connections_.find(number);
-    if (found != connections_.end() && found->second) {
-      shared_->fence(*found->second);
+    if (found != connections_.end() && found->second.at_switch) {
+      shared_->fence(*found->second.at_switch);
       static_cast<void>(ask<exchange::Placed>(exchange::Place{}));
     }
     end_connection(number);
   }
   // The client's end is gone. It expects no answer, and would take one for that to its next question.
   void forget_connection(const exchange::Disconnect& wanted) {
-    const auto stays = [&](const std::exception& why) {
-      shared_->report(fmt::format("a client's connection stays fenced: {}", why.what()));
-    };
-    try {
-      if (connections_.contains(wanted.connection)) {  // else it was refused, and has no end anywhere
-        revoke(wanted.connection);
-      }
-    } catch (const Refusal& refusal) {
-      stays(refusal);
-      return;
-    } catch (const SocketError&) {
-      throw;
-    } catch (const std::exception& error) {
-      stays(error);
-      return;
+    bool has_ended = true;
+    unless_server_is_lost(
+        [&] {
+          if (connections_.contains(wanted.connection)) {  // else it was refused, and has no end anywhere
+            revoke(wanted.connection);
+          }
+        },
+        [&](const std::exception& why) {
+          has_ended = false;
+          shared_->report(fmt::format("a client's connection stays fenced: {}", why.what()));
+        });
+    if (has_ended) {
+      connections_.erase(wanted.connection);
+      server_->tell(wanted);
     }
-    connections_.erase(wanted.connection);
-    server_->tell(wanted);
   }
   // The same for all connections of an owner, whichever client made them. If the server refuses, they stay fenced.
   exchange::Message revoke_owner(std::uint16_t owner) {
@@ -306,10 +305,12 @@ class TupleService final : public SwitchService {
     SwitchedEnds ends{.client = ipv4_of(wanted.address.gid, "the client"),
                       .client_queue_pair = wanted.address.queue_pair,
                       .client_psn = wanted.address.packet_number};
-    require_24_bits(wanted.address);
-    static_cast<void>(mtu_bytes(wanted.address.mtu));
-    const auto [place, is_new] = connections_.try_emplace(wanted.connection);
-    auto& record = place->second;
+    require_possible(wanted.address);
+    const auto [place, is_new] = connections_.try_emplace(wanted.connection, Connection{wanted.owner, {}});
+    if (place->second.owner != wanted.owner) {
+      return exchange::Refused{exchange::other_owner_text(wanted.connection, place->second.owner, wanted.owner)};
+    }
+    auto& record = place->second.at_switch;
     if (record) {
       shared_->fence(*record);
       static_cast<void>(ask<exchange::Placed>(exchange::Place{}));
@@ -330,6 +331,7 @@ class TupleService final : public SwitchService {
       shared_->release(*std::exchange(record, std::nullopt));
     }
     try {
+      require_possible(accepted->address);
       ends.memory_node = ipv4_of(accepted->address.gid, "the memory node");
       ends.memory_queue_pair = accepted->address.queue_pair;
       ends.path_mtu = mtu_bytes(std::min(wanted.address.mtu, accepted->address.mtu));
@@ -400,10 +402,10 @@ class TupleService final : public SwitchService {
   }
   [[nodiscard]] SwitchControl::ConnectionId connection_of(std::uint32_t number) const {
     const auto found = connections_.find(number);
-    if (found == connections_.end() || !found->second) {
+    if (found == connections_.end() || !found->second.at_switch) {
       throw std::invalid_argument(fmt::format("there is no connection {}", number));
     }
-    return *found->second;
+    return *found->second.at_switch;
   }
 
   SharedSwitch* shared_;
@@ -415,7 +417,7 @@ class TupleService final : public SwitchService {
   std::optional<Conversation> server_;
   std::vector<exchange::SharedRegion> shared_regions_;
   ibv_gid memory_node_{};
-  std::map<std::uint32_t, std::optional<SwitchControl::ConnectionId>> connections_;  // empty: revoked
+  std::map<std::uint32_t, Connection> connections_;
   std::map<std::uint32_t, RemoteSpan> regions_;
 };
 
@@ -475,7 +477,7 @@ class WordService final : public SwitchService {
     if (revoked_.contains(wanted.connection)) {
       return exchange::Refused{"the connection was revoked: make a new one"};
     }
-    require_24_bits(wanted.address);
+    require_possible(wanted.address);
     disconnect_at_switch(wanted.connection);  // of before
     const std::uint32_t queue_pair = shared_->next_queue_pair();
     const SwitchedEnds ends{.client = ipv4_of(wanted.address.gid, "the client"),

@@ -45,7 +45,8 @@ class SlowServer {
   [[nodiscard]] std::string address() const { return at_.to_string(); }
 
   std::atomic<bool> answers = true;
-  std::atomic<int> asked = 0;  // questions, also those without an answer
+  std::atomic<int> asked = 0;         // questions, also those without an answer
+  std::atomic<std::uint8_t> mtu = 0;  // that its end of a connection has; 0: the client's
 
  private:
   [[nodiscard]] bool wait_for(int socket) const {
@@ -86,13 +87,14 @@ class SlowServer {
     }
   }
 
-  static std::optional<exchange::Message> answer_to(const exchange::Message& message) {
+  [[nodiscard]] std::optional<exchange::Message> answer_to(const exchange::Message& message) const {
     if (std::holds_alternative<exchange::Hello>(message)) {
       return exchange::Welcome{.node = "slow", .regions = {}, .manager = {}, .no_manager = "none"};
     }
     if (const auto* const connect = std::get_if<exchange::Connect>(&message)) {
       Address address = connect->address;
       address.packet_number ^= 1;
+      address.mtu = mtu.load() != 0 ? mtu.load() : address.mtu;
       return exchange::Accepted{connect->connection, address};
     }
     if (const auto* const revoke = std::get_if<exchange::Revoke>(&message)) {
@@ -272,18 +274,29 @@ TEST_F(SilentServer, ATaskThatWaitsMayBeDestroyed) {
 // An attempt that could not even begin stands in no later one's way.
 TEST_F(SilentServer, AReconnectWithoutAThreadIsAFabricErrorAndMayBeRepeated) {
   break_connection();
-  pthread_attr_t before{};
-  ASSERT_EQ(::pthread_getattr_default_np(&before), 0);
-  pthread_attr_t impossible{};
-  ASSERT_EQ(::pthread_attr_init(&impossible), 0);
-  ASSERT_EQ(::pthread_attr_setstacksize(&impossible, std::size_t{1} << 47), 0);  // all of the address space
-  ASSERT_EQ(::pthread_setattr_default_np(&impossible), 0);
   Outcome outcome;
   {
     const NoThreads none;
     fabric->reactor().run(reconnecting(far.get(), &done, &outcome));
   }
   EXPECT_THAT(outcome.error, HasSubstr("gives no thread"));
+  fabric->reactor().run(far->reconnect());
+  EXPECT_EQ(far->state(), QueuePair::State::ready);
+}
+
+TEST_F(SilentServer, AServerWhoseEndCannotBeIsAnError) {
+  server.mtu = 6;
+  try {
+    const auto qp = client.connect(*remote);
+    ADD_FAILURE() << "no error";
+  } catch (const DeviceError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("path MTU is 6"));
+  }
+  break_connection();
+  Outcome outcome;
+  fabric->reactor().run(reconnecting(far.get(), &done, &outcome));
+  EXPECT_THAT(outcome.error, HasSubstr("path MTU is 6"));
+  server.mtu = 0;
   fabric->reactor().run(far->reconnect());
   EXPECT_EQ(far->state(), QueuePair::State::ready);
 }

@@ -243,7 +243,8 @@ class PlayedServer {
         return exchange::Refused{"it has 1 connections already"};
       }
       log_->add("server: connect");
-      return exchange::Accepted{connect->connection, address_of(1, 77)};
+      return exchange::Accepted{connect->connection,
+                                address_of(1, connect->address.queue_pair == 777 ? 0x1'000'000 : 77)};
     }
     if (std::holds_alternative<exchange::Place>(message)) {
       log_->add("server: place");
@@ -779,6 +780,25 @@ TEST_F(SwitchExchangeThreads, AConnectionThatComesAgainReplacesTheOldOne) {
   EXPECT_THAT(log_.first(7),
               ElementsAre("server: connect", "switch: connect 17 to 77, MTU 1024", "switch: fence 17", "server: place",
                           "server: connect", "switch: release 17", "switch: connect 18 to 77, MTU 1024"));
+}
+
+// Nothing of the connection that it has is stopped for that.
+TEST_F(SwitchExchangeThreads, AConnectionThatComesAgainStaysItsOwners) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_EQ(refusal(client, exchange::Connect{1, 3, address_of(2, 17)}), "taken");
+  EXPECT_THAT(refusal(client, exchange::Connect{1, 4, address_of(2, 18)}),
+              AllOf(HasSubstr("owner 3"), HasSubstr("owner 4")));
+  EXPECT_EQ(refusal(client, exchange::Connect{2, 4, address_of(2, 19)}), "taken");
+  EXPECT_THAT(log_.first(4), ElementsAre("server: connect", "switch: connect 17 to 77, MTU 1024", "server: connect",
+                                         "switch: connect 19 to 77, MTU 1024"));
+}
+
+TEST_F(SwitchExchangeThreads, AServersEndThatCannotBeEndsAtTheServer) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  ASSERT_THAT(refusal(client, exchange::Connect{1, 0, address_of(2, 777)}), HasSubstr("0x1000000"));
+  EXPECT_THAT(log_.first(3), ElementsAre("server: connect", "server: end", "server: forget"));
 }
 
 TEST_F(SwitchExchangeThreads, WhatTheSwitchRefusesEndsAtTheServer) {

@@ -211,6 +211,29 @@ TEST_P(VerbsMemoryServer, ConnectionsThroughASwitchAreRevokedByTheSwitchOnly) {
   other.revoke_owner(4);  // there is nothing left of it
 }
 
+// The revocation of another owner would end it, or that of its own would not.
+TEST_P(VerbsMemoryServer, AConnectionStaysItsOwners) {
+  start();
+  Conversation of_client(HostAndPort::parse(server->address(), 0), std::chrono::seconds(10));
+  const auto welcome = of_client.ask(exchange::Hello{});
+  ASSERT_TRUE(std::holds_alternative<exchange::Welcome>(welcome));
+  Address address;
+  address.gid = std::get<exchange::Welcome>(welcome).gid;
+  address.queue_pair = 0x77;
+  address.mtu = 3;
+  address.responder = 1;
+  const auto refusal = [&](std::uint16_t owner) {
+    const auto answer =
+        of_client.ask(GetParam() == Through::exchange ? exchange::Message(exchange::Connect{1, owner, address})
+                                                      : exchange::Message(exchange::Announce{1, owner}));
+    const auto* const refused = std::get_if<exchange::Refused>(&answer);
+    return refused == nullptr ? "taken" : refused->why;
+  };
+  EXPECT_EQ(refusal(3), "taken");
+  EXPECT_THAT(refusal(4), HasSubstr("connection 1 is of owner 3"));
+  EXPECT_EQ(refusal(3), "taken");
+}
+
 // It counts until its queue pair is destroyed, and no longer.
 TEST_P(VerbsMemoryServer, ARevokedConnectionTakesNoRoomForEver) {
   server.emplace(storage, ServerOptions{.address = "127.0.0.1", .any_port = true, .most_connections = 1});
