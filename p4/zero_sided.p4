@@ -290,7 +290,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             goes_round = true;
         } else if (leaves == 1 || missed >= producers_of_thread) {
             phase = IDLE;
-            mark = mark & ~STRANDED;  // it has come by
+            if (leaves == 0) {
+                mark = mark & ~STRANDED;  // it has come by
+            }
             began = now;  // nothing holds the next one back, however long this thread is idle
             if (leaves == 1 || is_over) {
                 phase = PUSH;
@@ -319,6 +321,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 asks_again = true;
                 waited = smaller(waited + 1, MOST_WAITS);
                 asked_at = now;
+                if (are_polls_rare == 1 && next_thread != thread) {
+                    phase = IDLE;  // its packet leaves: a call brings another one before its own timer does
+                    began = now;
+                }
             }
         } else if (lock != 0 && lock != t + 1) {
             missed = missed + 1;
@@ -638,8 +644,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             if (is_back && phase >= SEEK) {
                 mark = mark | RUNG;  // it was given a producer, and may be past it in its round
             }
-            if (is_back && (phase == DONE || phase == DEAD || phase > SEEK || phase == IDLE && !is_rested)) {
-                calls = true;  // it was given a producer, and cannot take it, or not yet
+            if (phase == DONE || phase == DEAD || is_back && phase > SEEK || phase == IDLE && !is_rested) {
+                // It was given a producer, and cannot take it, or not yet. Or one is put aside: it may have answered.
+                calls = true;
             } else if (phase == IDLE) {
                 if (is_rested) {
                     look_around();
