@@ -208,7 +208,7 @@ TEST_F(FlowHostTest, AnOpenFlowTakesOthers) {
   serve_until([&] { return host().has_begun(); });
   exchange::Lines another = unit("consumer 0 8 64 1 little");
   EXPECT_THAT(said_to(another), StartsWith("ends "));
-  another.send("rings 2 3 20:5:65536");
+  another.send("rings 2 3 20:5:2097152");
   EXPECT_EQ(said_to(another), "begin");
   EXPECT_EQ(host().state().delivered.size(), 2U);
   host().close();
