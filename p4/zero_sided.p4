@@ -19,7 +19,8 @@
 // Where polls are rare, a thread that cannot go on, because its consumer is full, it pauses, or it has come to its end,
 // calls another one, which may. (A call passes all threads that cannot go on either: where polls come soon, they are
 // cheaper.) So does one that has let a producer go, because its consumer is silent or has died. If its packet is needed
-// for a request then, or cannot be turned into one, the next tick is the call.
+// for a request then, or cannot be turned into one, the next tick is the call. And at each tick while a producer is put
+// aside: others are to ask it.
 //
 // The packets of a batch have PSNs in a row on both sides, so a packet's place follows from its PSN, in whatever order
 // packets come. The data goes as WRITE Only, each packet with its address: no message at the consumer is ever half done.
