@@ -13,6 +13,14 @@ namespace sidelatch::flows {
 
 using namespace program;
 
+namespace {
+
+// Of rings that nobody has.
+constexpr MacAddress kNoProducer{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+constexpr MacAddress kNoConsumer{};
+
+}  // namespace
+
 FlowSwitch::Running& FlowSwitch::find_running(FlowId flow, const char* what) {
   static_cast<void>(find(flow, what));
   return *std::ranges::find(flows_, flow, &Running::id);
@@ -326,7 +334,7 @@ void FlowSwitch::close(FlowId flow) {
   }
 }
 
-// Beside those that are there.
+// Beside those that are there: others may have the memory of who has gone.
 void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRing>& producers,
                                const std::vector<FlowRing>& consumers) const {
   Flow all = running.flow;
@@ -338,15 +346,18 @@ void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRin
   }
   if (all.producers.empty()) {
     all.producers.push_back(running.flow.producers.front());  // its shape counts, and not whose memory it was
-    all.producers.front().mac = {};
+    all.producers.front().mac = kNoProducer;
   }
   all.consumers.clear();
-  const auto has_gone = [&](const Thread& thread) {
+  const bool is_replicated = running.flow.kind == FlowKind::replicate;
+  const auto has_gone = [&](std::size_t consumer) {
+    const Thread& thread = running.threads[is_replicated ? 0 : consumer];
     const std::uint32_t phase = get("phases", thread.number);
-    return thread.leaves || phase == kDead || phase == kDrain;
+    const bool is_out = is_replicated && (get_own("lost", thread.own) >> consumer & 1U) != 0;
+    return is_out || thread.leaves || phase == kDead || phase == kDrain;
   };
   for (std::size_t c = 0; c < running.flow.consumers.size(); ++c) {
-    if (running.flow.kind != FlowKind::balance || !has_gone(running.threads[c])) {
+    if (!has_gone(c)) {
       all.consumers.push_back(running.flow.consumers[c]);
     }
   }
@@ -355,7 +366,8 @@ void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRin
   all.producers.insert(all.producers.end(), producers.begin(), producers.end());
   all.consumers.insert(all.consumers.end(), consumers.begin(), consumers.end());
   if (all.consumers.empty()) {
-    all.consumers.push_back(running.flow.consumers.front());  // as of producers: others may have had its memory since
+    all.consumers.push_back(running.flow.consumers.front());  // as of producers
+    all.consumers.front().mac = kNoConsumer;
   }
   const std::size_t first_consumer = std::max(known_consumers, all.consumers.size() - consumers.size());
   check(all, known_producers, first_consumer);

@@ -137,12 +137,15 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, const
       return own != 0 && (static_cast<std::uint32_t>(waits.read(own - 1U)) & kWaits) != 0;
     });
   };
-  return [this, least, most, soon, item_ns, thread, is_one_put_aside, until_rested, debt = of.debt, &phases, &heads,
-          &items, &paces = state.reg("Move.paces"), interval = least, last = first,
-          polls = std::uint32_t{0}]() mutable -> std::uint64_t {
+  const bool are_polls_rare = most > time_out;
+  return [this, least, most, soon, item_ns, thread, are_polls_rare, is_one_put_aside, until_rested, debt = of.debt,
+          &phases, &heads, &items, &paces = state.reg("Move.paces"), interval = least, last = first,
+          polls = std::uint32_t{0}, is_put_aside = false]() mutable -> std::uint64_t {
     const p4::U128 phase = phases.read(thread);
+    const bool was_put_aside = std::exchange(is_put_aside, are_polls_rare && is_one_put_aside());
     if (phase == kDone || phase == kDead) {
-      return 0;
+      // It calls others as long as a producer is put aside, and once more: that one may have answered.
+      return was_put_aside || is_put_aside ? soon : 0;
     }
     const p4::U128 batch = items.read(thread);
     debt->at = device_->time();
@@ -172,7 +175,7 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, const
     }
     // Only a timer finds that a request is lost. And the packet that asks a producer which is put aside is the
     // thread's only one: what comes behind that producer waits for the next one.
-    if (phase >= kSeek || (last > soon && is_one_put_aside())) {
+    if (phase >= kSeek || (last > soon && is_put_aside)) {
       last = std::min(last, soon);
     }
     return last;

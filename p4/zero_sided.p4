@@ -19,7 +19,8 @@
 // Where polls are rare, a thread that cannot go on, because its consumer is full, it pauses, or it has come to its end,
 // calls another one, which may. (A call passes all threads that cannot go on either: where polls come soon, they are
 // cheaper.) So does one that has let a producer go, because its consumer is silent or has died. If its packet is needed
-// for a request then, or cannot be turned into one, the next tick is the call.
+// for a request then, or cannot be turned into one, the next tick is the call. And at each tick while a producer is put
+// aside: others are to ask it.
 //
 // The packets of a batch have PSNs in a row on both sides, so a packet's place follows from its PSN, in whatever order
 // packets come. The data goes as WRITE Only, each packet with its address: no message at the consumer is ever half done.
@@ -290,7 +291,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             goes_round = true;
         } else if (leaves == 1 || missed >= producers_of_thread) {
             phase = IDLE;
-            mark = mark & ~STRANDED;  // it has come by
+            if (leaves == 0) {
+                mark = mark & ~STRANDED;  // it has come by
+            }
             began = now;  // nothing holds the next one back, however long this thread is idle
             if (leaves == 1 || is_over) {
                 phase = PUSH;
@@ -319,6 +322,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 asks_again = true;
                 waited = smaller(waited + 1, MOST_WAITS);
                 asked_at = now;
+                if (are_polls_rare == 1 && next_thread != thread) {
+                    phase = IDLE;  // its packet leaves: a call brings another one before its own timer does
+                    began = now;
+                }
             }
         } else if (lock != 0 && lock != t + 1) {
             missed = missed + 1;
@@ -638,8 +645,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             if (is_back && phase >= SEEK) {
                 mark = mark | RUNG;  // it was given a producer, and may be past it in its round
             }
-            if (is_back && (phase == DONE || phase == DEAD || phase > SEEK || phase == IDLE && !is_rested)) {
-                calls = true;  // it was given a producer, and cannot take it, or not yet
+            if (phase == DONE || phase == DEAD || is_back && phase > SEEK || phase == IDLE && !is_rested) {
+                // It was given a producer, and cannot take it, or not yet. Or one is put aside: it may have answered.
+                calls = true;
             } else if (phase == IDLE) {
                 if (is_rested) {
                     look_around();

@@ -196,9 +196,8 @@ std::uint16_t PortRegistry::take(cm::PortSpace space, const cm::SocketAddress& a
                .place = place_,
                .space = space,
                .port = address.port,
-               .may_be_shared = static_cast<std::uint8_t>(sharing.reuses_address),
-               .is_at_wire = static_cast<std::uint8_t>(std::ranges::find(gids_, address.ip) != gids_.end()),
-               .only_family = static_cast<std::uint8_t>(address.is_ipv4() || sharing.only_family)};
+               .is_at_wire = static_cast<std::uint8_t>(std::ranges::find(gids_, address.ip) != gids_.end())};
+  set_sharing(wanted, sharing);
   const auto is_free = [&] {
     return std::ranges::none_of(entries, [&](const Entry& entry) {
       return conflicts(wanted, entry) && (wanted.may_be_shared == 0 || entry.may_be_shared == 0);
@@ -226,21 +225,39 @@ std::uint16_t PortRegistry::take(cm::PortSpace space, const cm::SocketAddress& a
   return wanted.port;
 }
 
+PortRegistry::Entry& PortRegistry::own(std::vector<Entry>& entries, std::uint64_t owner) const {
+  const auto ours =
+      std::ranges::find_if(entries, [&](const Entry& entry) { return entry.place == place_ && entry.owner == owner; });
+  if (ours == entries.end()) {
+    throw cm::IdError(EINVAL, "the identifier has no port");
+  }
+  return *ours;
+}
+
+void PortRegistry::set_sharing(Entry& entry, cm::PortSharing sharing) noexcept {
+  const bool is_ipv4 = cm::SocketAddress{.ip = entry.address}.is_ipv4();
+  entry.may_be_shared = static_cast<std::uint8_t>(sharing.reuses_address);
+  entry.only_family = static_cast<std::uint8_t>(is_ipv4 || sharing.only_family);
+}
+
+void PortRegistry::share(std::uint64_t owner, cm::PortSharing sharing) {
+  const Lock lock(file_.number(), path_);
+  std::vector<Entry> entries = read();
+  set_sharing(own(entries, owner), sharing);
+  write(entries);
+}
+
 void PortRegistry::open(std::uint64_t owner) {
   const Lock lock(file_.number(), path_);
   std::vector<Entry> entries = read();
   remove_dead(entries);
-  const auto ours =
-      std::ranges::find_if(entries, [&](const Entry& entry) { return entry.place == place_ && entry.owner == owner; });
-  if (ours == entries.end()) {
-    throw cm::IdError(EINVAL, "there is no port to listen at");
-  }
+  Entry& ours = own(entries, owner);
   for (const Entry& entry : entries) {
-    if (&entry != &*ours && entry.is_open != 0 && conflicts(*ours, entry)) {
-      throw cm::IdError(EADDRINUSE, fmt::format("another identifier listens at port {}", ours->port));
+    if (&entry != &ours && entry.is_open != 0 && conflicts(ours, entry)) {
+      throw cm::IdError(EADDRINUSE, fmt::format("another identifier listens at port {}", ours.port));
     }
   }
-  ours->is_open = 1;
+  ours.is_open = 1;
   write(entries);
 }
 

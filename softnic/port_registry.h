@@ -41,6 +41,7 @@ class PortRegistry {
   /// See cm::Surroundings. An owner has one port at most.
   [[nodiscard]] std::uint16_t take(cm::PortSpace space, const cm::SocketAddress& address, cm::PortSharing sharing,
                                    std::uint64_t owner);
+  void share(std::uint64_t owner, cm::PortSharing sharing);
   void open(std::uint64_t owner);
   void give(std::uint64_t owner) noexcept;
   [[nodiscard]] std::optional<roce::Gid> station_at(cm::PortSpace space, const cm::SocketAddress& address);
@@ -73,6 +74,8 @@ class PortRegistry {
   [[nodiscard]] std::vector<Entry> read() const;
   void write(const std::vector<Entry>& entries) const;
   void remove_dead(std::vector<Entry>& entries) const;
+  [[nodiscard]] Entry& own(std::vector<Entry>& entries, std::uint64_t owner) const;
+  static void set_sharing(Entry& entry, cm::PortSharing sharing) noexcept;
   [[nodiscard]] std::optional<Entry> find(cm::PortSpace space, const cm::SocketAddress& address);
   [[nodiscard]] static bool conflicts(const Entry& a, const Entry& b) noexcept;
 

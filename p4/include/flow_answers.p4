@@ -211,6 +211,7 @@
             tried = 0;  // not by the answers to a repeated request, which another one leaves unanswered
         }
         answered = answered | consumer_bit;
+        reached_psn = (bit<32>)(c_psn[23:0] + from_c + 1);  // else PSNs come around to where it has had data
         if (answered | given_up == all_bits) {
             answered = 0;
             start = start + 1;

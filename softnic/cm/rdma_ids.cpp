@@ -332,10 +332,13 @@ void RdmaIds::set_traffic_class(ChannelNumber channel, IdNumber id, std::uint8_t
 }
 void RdmaIds::set_reuse(ChannelNumber channel, IdNumber id, bool value) {
   Id& its = find(channel, id);
-  if (its.state != IdState::idle) {
-    throw IdError(EINVAL, "REUSEADDR must be set before the identifier has an address");
+  // Linux's rdma_set_reuseaddr().
+  if (its.state != IdState::idle && (!value || its.state == IdState::listening)) {
+    throw IdError(EINVAL,
+                  "REUSEADDR cannot be set while the identifier listens, nor taken back when it has an address");
   }
   its.reuses_address = value;
+  share(its);
 }
 void RdmaIds::set_only_family(ChannelNumber channel, IdNumber id, bool value) {
   Id& its = find(channel, id);
@@ -343,6 +346,13 @@ void RdmaIds::set_only_family(ChannelNumber channel, IdNumber id, bool value) {
     throw IdError(EINVAL, "AFONLY must be set before the identifier listens or has a destination");
   }
   its.only_family = value;
+  share(its);
+}
+// What was said when the port was taken holds no more.
+void RdmaIds::share(const Id& id) {
+  if (id.has_port) {
+    surroundings_.share_port(id.number, {.reuses_address = id.reuses_address, .only_family = id.only_family});
+  }
 }
 void RdmaIds::set_ack_timeout(ChannelNumber channel, IdNumber id, std::uint8_t value) {
   constexpr std::uint8_t kMost = 31;

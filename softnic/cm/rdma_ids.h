@@ -69,6 +69,8 @@ class Surroundings {
   /// caller's, by which the port is given back.
   [[nodiscard]] virtual std::uint16_t take_port(PortSpace space, const SocketAddress& address, PortSharing sharing,
                                                 std::uint64_t owner) = 0;
+  /// From now on others may share the owner's port in this way. Who has it already keeps it.
+  virtual void share_port(std::uint64_t owner, PortSharing sharing) = 0;
   /// Others may connect to the port now. Throws IdError (EADDRINUSE).
   virtual void open_port(std::uint64_t owner) = 0;
   virtual void give_port(std::uint64_t owner) noexcept = 0;
@@ -240,6 +242,7 @@ class RdmaIds {
   [[nodiscard]] IdNumber free_number();
   Id& make(ChannelNumber channel, PortSpace space, Service service);
   void bind(Id& id, const SocketAddress& address);
+  void share(const Id& id);
   void end(Id& id, Time now);
   void report(const Id& id, IdEvent event);
   void finish_resolving(Id& id, int error);

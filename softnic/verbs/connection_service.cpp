@@ -462,6 +462,7 @@ std::uint16_t ConnectionService::take_port(cm::PortSpace space, const cm::Socket
                                            cm::PortSharing sharing, std::uint64_t owner) {
   return ports_.take(space, address, sharing, owner);
 }
+void ConnectionService::share_port(std::uint64_t owner, cm::PortSharing sharing) { ports_.share(owner, sharing); }
 void ConnectionService::open_port(std::uint64_t owner) { ports_.open(owner); }
 void ConnectionService::give_port(std::uint64_t owner) noexcept { ports_.give(owner); }
 std::optional<roce::Gid> ConnectionService::station_at(cm::PortSpace space, const cm::SocketAddress& address) {

@@ -72,6 +72,7 @@ class ConnectionService final : public cm::Surroundings {
   [[nodiscard]] std::optional<std::uint64_t> occupant(const roce::Gid& gid) override;
   [[nodiscard]] std::uint16_t take_port(cm::PortSpace space, const cm::SocketAddress& address, cm::PortSharing sharing,
                                         std::uint64_t owner) override;
+  void share_port(std::uint64_t owner, cm::PortSharing sharing) override;
   void open_port(std::uint64_t owner) override;
   void give_port(std::uint64_t owner) noexcept override;
   [[nodiscard]] std::optional<roce::Gid> station_at(cm::PortSpace space, const cm::SocketAddress& address) override;

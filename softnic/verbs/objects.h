@@ -71,9 +71,13 @@ struct MemoryWindow : ibv_mw {
   nic::Domain domain = 0;
 };
 
+/// A handle of an XRC domain. All objects that were made through it hold it.
+struct XrcHandle {};
+
 struct XrcDomain : ibv_xrcd {
   ProcessNic* nic = nullptr;
   std::uint32_t domain = 0;
+  std::shared_ptr<XrcHandle> handle = std::make_shared<XrcHandle>();
 };
 
 struct AddressHandle : ibv_ah {
@@ -106,6 +110,7 @@ struct SharedReceiveQueue : ibv_srq {
   nic::ReceiveQueue* queue = nullptr;
   ProtectionDomain* placed_by = nullptr;  ///< whose memory it is in (placement.h)
   bool is_xrc = false;
+  std::shared_ptr<XrcHandle> xrc_handle;
   std::uint32_t reported = 0;  ///< under the lock
 };
 
@@ -130,6 +135,7 @@ struct QueuePair : ibv_qp_ex {
   ProtectionDomain* placed_by = nullptr;  ///< whose memory it is in (placement.h)
   bool has_builder = false;               ///< made with send_ops_flags
   std::uint32_t reported = 0;             ///< under the lock
+  std::shared_ptr<XrcHandle> xrc_handle;  ///< of an XRC target
   WorkBuilder builder;
 };
 

@@ -154,6 +154,7 @@ QueuePair* make_target(ibv_context& context, ibv_qp_init_attr_ex& attributes) {
   QueuePair* const pair = make(*domain.nic, context, options, nullptr);
   pair->qp_base.qp_context = attributes.qp_context;
   pair->qp_base.qp_type = IBV_QPT_XRC_RECV;
+  pair->xrc_handle = domain.handle;
   // The target does without; librdmacm reads there what it has given.
   pair->qp_base.pd = (attributes.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attributes.pd : nullptr;
   attributes.cap = capabilities_of(options);
@@ -300,6 +301,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) {
     const XrcDomain& domain = of(*attributes->xrcd);
     Owned<QueuePair> pair = make_object<QueuePair>(nullptr);
     pair->nic = domain.nic;
+    pair->xrc_handle = domain.handle;
     ibv_qp& common = pair->qp_base;
     common.context = context;
     common.qp_context = (attributes->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0 ? attributes->qp_context : nullptr;

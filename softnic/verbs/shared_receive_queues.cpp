@@ -32,6 +32,9 @@ SharedReceiveQueue* make(ibv_pd& domain, void* user, ibv_srq_attr& attributes,
     its.nic->shared_receive_queues.emplace(made.number(), queue.get());
     return &made;
   });
+  if (xrc != nullptr) {
+    queue->xrc_handle = of(*xrc->xrcd).handle;
+  }
   queue->handle = queue->queue->number();
   attributes.srq_limit = 0;  // ignored when a queue is made
   init_acknowledgements(*queue);

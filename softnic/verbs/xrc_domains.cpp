@@ -1,7 +1,8 @@
 // XRC domains: ibv_open_xrcd(3), ibv_close_xrcd(3).
 //
 // A domain that was opened with a file is the same for all who open it with that file in this process. Processes do not
-// share domains: each has a NIC of its own. A domain ends with its last handle, or with the context of that handle.
+// share domains: each has a NIC of its own. A handle ends when what was made through it has ended, or with its context;
+// the domain ends with its last handle.
 #include "context.h"
 
 #include <fcntl.h>
@@ -75,6 +76,9 @@ void end_xrc_handle(ProcessNic& nic, nic::Nic& device, std::uint32_t domain) {
 int close_xrcd(ibv_xrcd* domain) {
   return error_of([&] {
     XrcDomain& ours = of(*domain);
+    if (ours.handle.use_count() > 1) {
+      refuse(EBUSY, "queue pairs or shared receive queues were made through this handle of the XRC domain");
+    }
     ours.nic->call([&](nic::Nic& device) {
       end_xrc_handle(*ours.nic, device, ours.domain);
       auto& its = of(*ours.context).xrc_domains;

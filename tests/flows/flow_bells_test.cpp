@@ -133,26 +133,7 @@ TEST(FlowBells, MayBeRungAtAnyTime) {
   EXPECT_GT(network.bells(), 100U);
 }
 
-// ---- What nobody rings for. `done` comes long before the next poll.
-
-void expect_soon(FlowNetwork& network, const std::function<bool()>& done) {
-  const softnic::nic::Time begun = network.now();
-  network.run([&] { return done() || network.now() > begun + 2 * kRarePoll; });
-  EXPECT_LT(network.now() - begun, kRarePoll / 10);
-}
-void pass(FlowNetwork& network, softnic::nic::Time time) {
-  const softnic::nic::Time end = network.now() + time;
-  network.run([&] { return network.now() >= end; });
-}
-// Pops so many in all.
-std::function<bool()> pops(FlowNetwork& network, std::size_t consumer, std::uint32_t wanted) {
-  return [&network, consumer, wanted, popped = std::uint32_t{0}]() mutable {
-    while (popped < wanted && network.pop(consumer)) {
-      ++popped;
-    }
-    return popped == wanted;
-  };
-}
+// ---- What nobody rings for.
 
 // Failed: the packet that asks it again was the only one of the thread, and the other's item waited for a poll.
 TEST(FlowBells, ASilentProducerThatIsAskedAgainDoesNotHoldTheOthers) {

@@ -319,6 +319,26 @@ void FlowNetwork::kill_consumer(std::size_t number) {
   host(host_of_consumer(number)).nic.destroy(*std::exchange(consumer_pairs_.at(number), nullptr));
 }
 
+void expect_soon(FlowNetwork& network, const std::function<bool()>& done) {
+  const Time begun = network.now();
+  network.run([&] { return done() || network.now() > begun + 2 * kRarePoll; });
+  EXPECT_LT(network.now() - begun, kRarePoll / 10);
+}
+
+void pass(FlowNetwork& network, Time time) {
+  const Time end = network.now() + time;
+  network.run([&] { return network.now() >= end; });
+}
+
+std::function<bool()> pops(FlowNetwork& network, std::size_t consumer, std::uint32_t wanted) {
+  return [&network, consumer, wanted, popped = std::uint32_t{0}]() mutable {
+    while (popped < wanted && network.pop(consumer)) {
+      ++popped;
+    }
+    return popped == wanted;
+  };
+}
+
 std::string judge(const std::vector<std::vector<ItemName>>& arrived, std::size_t rings, std::uint32_t items,
                   const std::vector<std::size_t>& lost_rings) {
   std::vector<std::vector<std::uint32_t>> times(rings, std::vector<std::uint32_t>(items));

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -136,6 +137,13 @@ class FlowNetwork : public switchsync::SwitchedNics {
   FlowSwitch::FlowId flow_ = 0;
   std::uint32_t wrong_items_ = 0;
 };
+
+/// `done` comes long before the next poll of a flow that is polled rarely, or the test fails.
+void expect_soon(FlowNetwork& network, const std::function<bool()>& done);
+/// Lets so much time pass.
+void pass(FlowNetwork& network, softnic::nic::Time time);
+/// Pops what there is, and is true when so many have been popped in all.
+[[nodiscard]] std::function<bool()> pops(FlowNetwork& network, std::size_t consumer, std::uint32_t wanted);
 
 /// What is wrong with the items that arrived: lost, twice, or out of order; empty if nothing is. `items`: pushed to
 /// each ring, of which `lost_rings` may be incomplete at their ends.

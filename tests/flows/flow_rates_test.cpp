@@ -35,12 +35,6 @@ FlowNetworkOptions rarely_polled(FlowKind kind, std::size_t consumers) {
   return options_of(kind, consumers, std::chrono::nanoseconds(kRarePoll));
 }
 
-void expect_soon(FlowNetwork& network, const std::function<bool()>& done) {
-  const softnic::nic::Time begun = network.now();
-  network.run([&] { return done() || network.now() > begun + 2 * kRarePoll; });
-  EXPECT_LT(network.now() - begun, kRarePoll / 10);
-}
-
 // A full flow of which one item has moved; the others are to be paid for.
 void move_one(FlowNetwork& network) {
   network.control().limit_rate(network.flow(), kSlow);

@@ -130,6 +130,30 @@ TEST(FlowReturns, AProducerJoinsWhileAConsumerIsAwayThatHasComeAndGoneTwice) {
   EXPECT_EQ(control.join_consumer(flow, ring(2, 0)), 2U);
 }
 
+// A ring has one head, of a unit's or of the switch's.
+TEST(FlowReturns, AProducerMayHaveTheMemoryOfAConsumerThatHasLeftAndOfNoOther) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, {.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}});
+  std::uint32_t queue_pairs = 17;
+  const auto ring = [&](std::uint64_t address) {
+    return FlowRing{.mac = {2, 0, 0, 0, 0, 1},
+                    .ip = {10, 0, 0, 1},
+                    .queue_pair = queue_pairs++,
+                    .end = control.new_end(),
+                    .rkey = 7,
+                    .address = address,
+                    .shape = {.slots = 4, .item_bytes = 8}};
+  };
+  const auto flow = control.start(
+      {.kind = FlowKind::balance, .producers = {ring(0)}, .consumers = {ring(0x1000), ring(0x2000)}, .is_open = true});
+  EXPECT_THROW(control.join_producer(flow, {ring(0x1000)}), std::invalid_argument);
+  EXPECT_THROW(control.join_consumer(flow, ring(0)), std::invalid_argument);
+  control.leave_consumer(flow, 0);
+  EXPECT_EQ(control.join_producer(flow, {ring(0x1000)}), 1U);
+  control.leave_consumer(flow, 1);  // nobody is there now
+  EXPECT_EQ(control.join_producer(flow, {ring(0x2000)}), 2U);
+}
+
 // And their items come when one is back.
 TEST(FlowReturns, ItemsOfAProducerThatJoinsWhileConsumersAreAwayComeWhenOneIsBack) {
   FlowNetworkOptions options = ringing(FlowKind::balance, 1, 2);

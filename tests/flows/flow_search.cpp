@@ -550,7 +550,11 @@ class FlowSearch {
     if (phase == kDonePhase || phase == kDeadPhase) {
       return;
     }
-    const bool is_idle = phase == kIdlePhase;
+    // While a producer is put aside an idle thread is woken each time-out, as one that waits for an answer.
+    const bool is_one_put_aside = std::ranges::any_of(producers_, [&](Unit unit) {
+      return (world.registers[place_of_producer("waits", number_of(unit))] & kWaits) != 0;
+    });
+    const bool is_idle = phase == kIdlePhase && !is_one_put_aside;
     const bool is_due = is_idle ? has_work(world, thread) : is_quiet(world, thread);
     const bool is_poll = is_idle && !is_due && world.idle_polls != 0;
     const bool is_early = !is_idle && !is_due && world.early_timers != 0;
@@ -562,7 +566,7 @@ class FlowSearch {
         [&](World& next) {
           next.early_timers = static_cast<std::uint8_t>(next.early_timers - (is_early ? 1 : 0));
           next.idle_polls = static_cast<std::uint8_t>(next.idle_polls - (is_poll ? 1 : 0));
-          next.is_next_paid_for = next.is_next_paid_for || is_idle;
+          next.is_next_paid_for = next.is_next_paid_for || phase == kIdlePhase;
           tick(next, thread);
         });
   }

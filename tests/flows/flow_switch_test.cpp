@@ -31,6 +31,7 @@ Flow plain(FlowSwitch& control) {
   const FlowRing ring{.mac = {2, 0, 0, 0, 0, 1}, .ip = {10, 0, 0, 1}, .queue_pair = 17, .shape = shape};
   Flow flow{.producers = {ring}, .consumers = {ring}};
   flow.consumers[0].queue_pair = 18;
+  flow.consumers[0].address = 0x200000;
   flow.producers[0].end = control.new_end();
   flow.consumers[0].end = control.new_end();
   return flow;
@@ -208,6 +209,11 @@ TEST(FlowSwitch, FlowsThatCannotWorkAreRefused) {
               flow.producers[1].address = 128;
             }),
             "producers[1]: its memory is also that of producers[0]");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.consumers[0].address = 0; }),
+            "consumers[0]: its memory is also that of producers[0]");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.producers[0].address = flow.consumers[0].address + 128; }),
+            "consumers[0]: its memory is also that of producers[0]");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.consumers[0].address = 160; }), "no error");  // side by side
 }
 
 TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {

@@ -74,6 +74,7 @@ class Station final : public Surroundings {
     }
     return port;
   }
+  void share_port(std::uint64_t /*owner*/, PortSharing /*sharing*/) override {}
   void open_port(std::uint64_t /*owner*/) override {}
   void give_port(std::uint64_t owner) noexcept override {
     std::erase_if(ports_, [&](const auto& port) { return port.second == std::pair(gids_[0], owner); });

@@ -74,6 +74,22 @@ TEST_F(Ports, FamiliesAreApartWhereBothAreAlone) {
   EXPECT_FALSE(is_in_use(first, any4, {}, 5));
 }
 
+TEST_F(Ports, TheOwnerMayShareItsPortLater) {
+  const cm::SocketAddress at{.ip = kLoopbackIp, .port = 7000};
+  EXPECT_FALSE(is_in_use(first, at, {}, 1));
+  EXPECT_TRUE(is_in_use(second, at, {.reuses_address = true}, 2));
+  first.share(1, {.reuses_address = true});
+  EXPECT_TRUE(is_in_use(second, at, {}, 2));
+  EXPECT_FALSE(is_in_use(second, at, {.reuses_address = true}, 2));
+  EXPECT_THROW(first.share(2, {.reuses_address = true}), cm::IdError) << "that one is of another process";
+  const cm::SocketAddress any4{.ip = kAnyIp, .port = 7001};
+  const cm::SocketAddress any6{.port = 7001};
+  EXPECT_FALSE(is_in_use(first, any6, {}, 3));
+  EXPECT_TRUE(is_in_use(second, any4, {}, 3));
+  first.share(3, {.only_family = true});
+  EXPECT_FALSE(is_in_use(second, any4, {}, 3));
+}
+
 TEST_F(Ports, FreePortsDiffer) {
   const std::uint16_t one = first.take(cm::kTcp, {.ip = kAnyIp}, {}, 1);
   const std::uint16_t other = second.take(cm::kTcp, {.ip = kAnyIp}, {}, 1);

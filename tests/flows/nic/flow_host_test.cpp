@@ -58,11 +58,12 @@ class FlowHostTest : public ::testing::Test {
       host_->serve(milliseconds(1));
     }
   }
-  // Its ends are taken, and its rings are told.
-  std::string connect(exchange::Lines& lines) {
+  // Its ends are taken, and its rings are told, each in memory of its own.
+  std::string connect(exchange::Lines& lines) { return connect(lines, 4096 * queue_pair_); }
+  std::string connect(exchange::Lines& lines, std::uint32_t address) {
     const std::string ends = said_to(lines);
     EXPECT_THAT(ends, StartsWith("ends "));
-    lines.send(fmt::format("rings 2 3 {}:5:4096", ++queue_pair_));
+    lines.send(fmt::format("rings 2 3 {}:5:{}", ++queue_pair_, address));
     return ends;
   }
 
@@ -186,8 +187,8 @@ TEST_F(FlowHostTest, UnitsThatAreNoFlowAreToldWhy) {
   exchange::Lines first = unit("producer 0 8 64 1 little");
   exchange::Lines second = unit("producer 0 8 64 1 little");
   exchange::Lines consumer = unit("consumer 0 8 64 1 little");
-  connect(first);
-  connect(second);
+  connect(first, 4096);
+  connect(second, 4096);
   connect(consumer);
   std::string line = said_to(first);
   while (line.starts_with("wait ")) {
@@ -207,7 +208,7 @@ TEST_F(FlowHostTest, AnOpenFlowTakesOthers) {
   serve_until([&] { return host().has_begun(); });
   exchange::Lines another = unit("consumer 0 8 64 1 little");
   EXPECT_THAT(said_to(another), StartsWith("ends "));
-  another.send("rings 2 3 20:5:65536");
+  another.send("rings 2 3 20:5:2097152");
   EXPECT_EQ(said_to(another), "begin");
   EXPECT_EQ(host().state().delivered.size(), 2U);
   host().close();

@@ -25,6 +25,7 @@ struct Machine {
     SocketAddress address;
     std::uint64_t owner;
     bool is_open;
+    PortSharing sharing;
   };
   std::vector<Port> ports;
   std::set<Gid> reachable;
@@ -38,18 +39,20 @@ class StationOfMachine : public Surroundings {
   [[nodiscard]] const std::vector<Gid>& gids() const override { return gids_; }
   [[nodiscard]] bool is_of_machine(const SocketAddress& address) const override { return address.is_loopback(); }
   [[nodiscard]] bool reaches(const Gid& gid) override { return machine_.reachable.contains(gid); }
-  [[nodiscard]] std::uint16_t take_port(PortSpace space, const SocketAddress& address, PortSharing /*sharing*/,
+  [[nodiscard]] std::uint16_t take_port(PortSpace space, const SocketAddress& address, PortSharing sharing,
                                         std::uint64_t owner) override {
     SocketAddress taken = address;
     taken.port = address.port == 0 ? next_free_++ : address.port;
     for (const Machine::Port& port : machine_.ports) {
-      if (port.space == space && port.address.port == taken.port) {
+      const bool is_shared = sharing.reuses_address && port.sharing.reuses_address;
+      if (port.space == space && port.address.port == taken.port && !is_shared) {
         throw IdError(EADDRINUSE, "taken");
       }
     }
-    machine_.ports.push_back({gids_.front(), space, taken, owner, false});
+    machine_.ports.push_back({gids_.front(), space, taken, owner, false, sharing});
     return taken.port;
   }
+  void share_port(std::uint64_t owner, PortSharing sharing) override { own(owner)->sharing = sharing; }
   void open_port(std::uint64_t owner) override { own(owner)->is_open = true; }
   void give_port(std::uint64_t owner) noexcept override { machine_.ports.erase(own(owner)); }
   [[nodiscard]] std::optional<Gid> station_at(PortSpace space, const SocketAddress& address) override {
@@ -519,6 +522,28 @@ TEST(RdmaIds, AFamilyIsChosenBeforeListening) {
   server.ids.set_only_family(server.channel, id, true);
   server.ids.listen(server.channel, id, 0);
   EXPECT_EQ(error_of([&] { server.ids.set_only_family(server.channel, id, false); }), EINVAL);
+}
+
+// As in the kernel: it is not taken back from who has an address, nor given to who listens. Failed: it was refused to
+// who has an address.
+TEST(RdmaIds, AnAddressIsSharedFromWhenItsOwnerSaysSo) {
+  World world;
+  Process& server = world.server;
+  const IdNumber first = server.make(1);
+  server.ids.bind(server.channel, first, kAny);
+  const SocketAddress at{.ip = kAny.ip, .port = server.ids.query(server.channel, first).source.port};
+  const IdNumber second = server.make(2);
+  server.ids.set_reuse(server.channel, second, true);
+  EXPECT_EQ(error_of([&] { server.ids.bind(server.channel, second, at); }), EADDRINUSE);
+  server.ids.set_reuse(server.channel, first, true);
+  server.ids.bind(server.channel, second, at);
+  EXPECT_EQ(error_of([&] { server.ids.set_reuse(server.channel, first, false); }), EINVAL);
+  server.ids.listen(server.channel, first, 0);
+  EXPECT_EQ(error_of([&] { server.ids.set_reuse(server.channel, first, true); }), EINVAL);
+  const IdNumber third = server.make(3);
+  server.ids.set_reuse(server.channel, third, true);
+  server.ids.set_reuse(server.channel, third, false);  // it has no address yet
+  EXPECT_EQ(error_of([&] { server.ids.bind(server.channel, third, at); }), EADDRINUSE);
 }
 
 // As in the kernel: with an address of its own or a resolved one, and before the route.

@@ -899,7 +899,7 @@ TEST_F(VerbsCalls, AContextEndsWhoseXrcDomainAnotherOneStillUses) {
   ibv_qp_init_attr_ex attributes{};
   attributes.qp_type = IBV_QPT_XRC_RECV;
   attributes.comp_mask = IBV_QP_INIT_ATTR_XRCD;
-  attributes.xrcd = ours;
+  attributes.xrcd = left;
   ibv_qp* const target = ibv_create_qp_ex(context, &attributes);
   ASSERT_THAT(target, NotNull());
   EXPECT_EQ(ibv_close_xrcd(ours), 0);  // the other handle keeps the domain
