@@ -190,7 +190,6 @@ struct KeyElement {
   ExprPtr value;
   std::string kind;
   Annotations annotations;
-  std::string source;  // the text of the value, for its control-plane name
 };
 
 struct ActionReference {

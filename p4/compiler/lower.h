@@ -58,12 +58,21 @@ struct Value {
   ir::Place header;
   const Type* union_type = nullptr;  // a member of a header union at this place
   ir::Place union_place;
-  std::vector<Value> items;  // of a scalar: a slice of a wide value, which lies in these places, the highest bits first
+  // Of a scalar: a slice that lies in these places, the highest bits first. So are those of a wide list that is
+  // writable.
+  std::vector<Value> items;
+  std::shared_ptr<const struct MovingSlice> moving;  // a slice whose place the packet gives
   std::vector<std::string> names;
   bool has_rest = false;    // of a list: {a, ...}
   bool is_default = false;  // ... alone; of a header, {...} is valid, and this is not
   Object* object = nullptr;
   std::string text;
+};
+
+/// [low +: W] of a value.
+struct MovingSlice {
+  Value base;
+  Value low;
 };
 
 struct Scope;
@@ -108,6 +117,7 @@ struct Symbol {
   Object* object = nullptr;
   const ast::Declaration* declaration = nullptr;  // a control or parser to be instantiated, a generic type
   std::size_t order = 0;                          // of a declaration of the program: its place among them
+  unsigned base = 0;                              // of a constant: that its number is written in
 };
 
 struct Scope {
@@ -141,16 +151,15 @@ class Lowering {
   [[nodiscard]] std::string not_found(std::string_view name, const std::string& otherwise) const;
   const Type* resolve(const ast::Type& type);
   Object* new_object(Object::Kind kind, const ast::Declaration* declaration);
-  Value wide_value(const Number& number, const Type* type, Location at);
-  Value wide_literal(const Literal& literal, Location at);
+  Value wide_value(const Number& number, const Type* type);
+  [[nodiscard]] Number wide_number(const Value& value) const;
   static void no_wide(const Value& value, const ast::Expr& expr);
   Value wide_cast(const Value& value, const Type* type, Location at);
-  void store_in_parts(const Value& target, int expr, Location at);
-  Value wide_slice(const Value& base, unsigned low, unsigned width, Location at);
   std::vector<int> wide_parts(const Value& value, Location at);
   Value wide_result(const std::vector<int>& parts, const Type* type, Location at);
   int keep_bits(int expr, Location at);
-  std::vector<int> wide_sum(const std::vector<int>& a, const std::vector<int>& b, bool carry, Location at);
+  std::vector<int> wide_sum(const std::vector<int>& a, const std::vector<int>& b, int& carry, Location at);
+  std::vector<int> wide_product(const std::vector<int>& a, const std::vector<int>& b, Location at);
   Value wide_unary(const std::string& op, const Value& value, Location at);
   std::optional<Value> wide_arithmetic(const std::string& op, const Value& left, const Value& right, Location at);
   int wide_less(const Value& left, const Value& right, Location at);
@@ -218,6 +227,13 @@ class Lowering {
   [[nodiscard]] const Object* value_set_of(const ast::Expr& expr) const;
   ir::Set set(const ast::Expr& expr, const Type* type);
 
+  // key_name.cpp
+  [[nodiscard]] unsigned base_of(const ast::Expr& expr) const;
+  std::optional<std::string> constant_name(const ast::Expr& expr);
+  std::string name_of(const ast::Expr& expr);
+  /// Of the control plane.
+  std::string key_name(const ast::KeyElement& key);
+
   // lower_parser.cpp
   Object* parser_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
                           const std::vector<Value>* places);
@@ -265,7 +281,6 @@ class Lowering {
   Value member_of(const Value& base, const ast::Expr& expr);
   Value stack_member(const Value& base, const ast::Expr& expr);
   Value index(const ast::Expr& expr);
-  Value slice(const ast::Expr& expr);
   Value bits_of(const Value& value, Location at);
   Value unary(const ast::Expr& expr, const Type* expected);
   Value binary(const ast::Expr& expr, const Type* expected);
@@ -292,6 +307,17 @@ class Lowering {
   [[nodiscard]] bool is_constant(const Value& value) const;
   [[nodiscard]] Number number_of(const Value& value, Location at) const;
   Value data_of(const Value& value, Location at);
+
+  // lower_slices.cpp
+  const Type* bits_type(unsigned width);
+  Value slice(const ast::Expr& expr);
+  Value fixed_slice(const Value& base, unsigned low, unsigned width, Location at);
+  Value part_of(const Value& value, unsigned low, unsigned width, Location at);
+  Value joined_parts(const std::vector<Value>& parts, unsigned low, unsigned width, Location at);
+  void store_in_parts(const Value& target, const Value& value, Location at);
+  Value moving_slice(const Value& base, const Value& target, Value low, unsigned width, Location at);
+  Value shifted(const Value& value, const Value& by, bool to_left, Location at);
+  void store_moving(const Value& target, const Value& value, Location at);
 
   // lower_calls.cpp
   Value call(const ast::Expr& expr, const Type* expected);

@@ -304,7 +304,8 @@ Value Lowering::data_method(const Value& base, const ast::Expr& expr) {
     ir::Statement& made = add(method == "push_front" ? ir::Do::push : ir::Do::pop, callee.at);
     made.to = base.place;
     made.which = which;
-    made.count = count.magnitude > static_cast<unsigned>(type->count) ? type->count : static_cast<int>(count.magnitude);
+    made.count =
+        count.magnitude > static_cast<unsigned>(type->count) ? type->count : static_cast<int>(count.magnitude.low());
     return {};
   }
   fail(callee.at, "a value of type " + text(type) + " has no method '" + method + "'");

@@ -76,7 +76,10 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
       return value;
     }
     if (type->is_wide) {
-      return wide_value(value.number, type, at);
+      if (!value.number.fits(type->width, false)) {
+        warnings_.push_back({at, fmt::format("{} does not fit {}, and is cut", text(value.number), text(type))});
+      }
+      return wide_value(value.number, type);
     }
     if (type->is_new && type->element != types_.boolean) {  // P4-16 wants a cast; the reference compiler does not
       return scalar_value(scalar(coerce(value, type->element, at), at), type);
@@ -160,7 +163,7 @@ Value Lowering::cast(const Value& value, const Type* type, Location at) {
   }
   if (value.kind == Value::Kind::integer && type == types_.boolean &&
       (value.number == Number::of(0) || value.number == Number::of(1))) {
-    return scalar_value(constant(value.number.magnitude, 1), type);
+    return scalar_value(constant(value.number.magnitude.low(), 1), type);
   }
   if (value.kind == Value::Kind::integer && type->is_serializable()) {
     return scalar_value(constant(value.number.bits(type->width), type->width), type);
@@ -169,10 +172,10 @@ Value Lowering::cast(const Value& value, const Type* type, Location at) {
     return scalar_value(constant(value.number.bits(type->width), type->width), type);
   }
   if (value.kind == Value::Kind::integer && type->is_wide) {
-    return wide_value(value.number, type, at);
+    return wide_value(value.number, type);
   }
   if (type == types_.any_integer && is_constant(value)) {
-    return integer_value(number_of(value, at));
+    return integer_value(number_of(bits_of(value, at), at));
   }
   const Type* from = value.type;
   const bool is_list = value.kind == Value::Kind::list && (from == nullptr || !from->is_wide);

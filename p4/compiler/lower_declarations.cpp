@@ -235,6 +235,7 @@ void Lowering::declare_constant(const ast::Declaration& declaration) {
   if (!is_constant(symbol.value)) {
     fail(declaration.value->at, "the value of a constant must be known at compile time");
   }
+  symbol.base = base_of(*declaration.value);
   define(declaration, symbol);
 }
 
@@ -379,7 +380,7 @@ const Type* Lowering::varbit(const ast::Type& type) {
   if (width.negative || width.magnitude == 0 || width.magnitude > kLargestVarbit) {
     unsupported(type.at, fmt::format("a varbit of {} bits; from 1 to {}", text(width), kLargestVarbit));
   }
-  return types_.varbit(static_cast<unsigned>(width.magnitude));
+  return types_.varbit(static_cast<unsigned>(width.magnitude.low()));
 }
 
 const Type* Lowering::resolve(const ast::Type& type) {
@@ -399,9 +400,9 @@ const Type* Lowering::resolve(const ast::Type& type) {
         unsupported(type.at, fmt::format("a width of {} bits; at most {}", text(width), widest));
       }
       if (width.magnitude > kWidest) {
-        return types_.wide(static_cast<unsigned>(width.magnitude));
+        return types_.wide(static_cast<unsigned>(width.magnitude.low()));
       }
-      return types_.bits(static_cast<unsigned>(width.magnitude), is_signed);
+      return types_.bits(static_cast<unsigned>(width.magnitude.low()), is_signed);
     }
     case ast::TypeKind::varbit:
       return varbit(type);
@@ -447,7 +448,7 @@ const Type* Lowering::resolve(const ast::Type& type) {
       if (count.magnitude > kLargestStack) {
         unsupported(type.at, fmt::format("a stack of more than {} elements", kLargestStack));
       }
-      return types_.stack(element, static_cast<int>(count.magnitude));
+      return types_.stack(element, static_cast<int>(count.magnitude.low()));
     }
     case ast::TypeKind::name:
       break;

@@ -46,11 +46,11 @@ Value Lowering::eval_inside(const ast::Expr& expr, const Type* expected) {
       if (expr.literal.width == 0) {
         return integer_value(expr.literal.value);
       }
-      if (expr.literal.width > kWidest) {
-        return wide_literal(expr.literal, expr.at);
-      }
       if (!expr.literal.value.fits(expr.literal.width, false)) {
         warnings_.push_back({expr.at, "the literal does not fit its width, and is cut"});
+      }
+      if (expr.literal.width > kWidest) {
+        return wide_value(expr.literal.value, types_.wide(expr.literal.width));
       }
       return scalar_value(constant(expr.literal.value.bits(expr.literal.width), expr.literal.width),
                           types_.bits(expr.literal.width, expr.literal.is_signed));
@@ -258,7 +258,7 @@ Value Lowering::index(const ast::Expr& expr) {
     if (number.negative || number.magnitude >= count) {
       fail(expr.at, "the index is out of range");
     }
-    const auto which = static_cast<std::size_t>(number.magnitude);
+    const auto which = static_cast<std::size_t>(number.magnitude.low());
     if (base.kind == Value::Kind::list) {
       return base.items[which];
     }
@@ -283,7 +283,7 @@ Value Lowering::index(const ast::Expr& expr) {
       fail(expr.at,
            fmt::format("the index {} is out of range; the stack has {} elements", text(number), base.type->count));
     }
-    value.place = moved(base.place, 1 + static_cast<int>(number.magnitude) * base.type->element->slots);
+    value.place = moved(base.place, 1 + static_cast<int>(number.magnitude.low()) * base.type->element->slots);
     return value;
   }
   if (at.type->is_signed) {  // a negative one is beyond the end as a large number without a sign
@@ -295,50 +295,6 @@ Value Lowering::index(const ast::Expr& expr) {
   }
   value.place = {base.place.slot + 1, keep(at, expr.at).expr, base.type->element->slots, base.type->count};
   return value;
-}
-
-Value Lowering::slice(const ast::Expr& expr) {
-  Value base = eval(*expr.operands[0]);
-  Number high = constant_number(*expr.operands[1]);
-  Number low = constant_number(*expr.operands[2]);
-  if (expr.text == "+") {  // [LOW +: WIDTH]
-    const Number width = std::exchange(low, high);
-    if (width.negative || width.magnitude == 0) {
-      fail(expr.at, fmt::format("[{} +: {}] has no bits", text(low), text(width)));
-    }
-    high = combine("+", low, combine("-", width, Number::of(1), expr.at), expr.at);
-  }
-  base = bits_of(base, expr.at);
-  const bool is_list = base.kind == Value::Kind::list;
-  const bool is_wide = (is_list || base.kind == Value::Kind::place) && base.type != nullptr && base.type->is_wide;
-  if (is_wide && is_list && !is_constant(base)) {
-    base = data_of(base, expr.at);
-  }
-  const bool is_number = base.kind == Value::Kind::integer;
-  if (!is_number && !is_wide && (base.type == nullptr || !base.type->is_bits())) {
-    fail(expr.at, "a slice is of a bit<N> or int<N>, not of " + text(base.type));
-  }
-  if (high.negative || low.negative || less(high, low) || high.magnitude >= (is_number ? kWidest : base.type->width)) {
-    fail(expr.at, fmt::format("[{}:{}] is no slice of {}", text(high), text(low), text(base.type)));
-  }
-  const auto from = static_cast<unsigned>(low.magnitude);
-  const auto width = static_cast<unsigned>(high.magnitude) - from + 1;
-  if (is_wide) {
-    return wide_slice(base, from, width, expr.at);
-  }
-  const Type* type = types_.bits(width, false);
-  if (is_number) {
-    return scalar_value(constant(base.number.bits(kWidest) >> from, width), type);
-  }
-  if (base.kind == Value::Kind::place) {
-    Value value = base;
-    value.whole = base.sliced ? base.whole : base.type->width;
-    value.low = base.sliced ? base.low + from : from;
-    value.sliced = true;
-    value.type = type;
-    return value;
-  }
-  return scalar_value(node(ir::Op::slice, width, scalar(base, expr.at), -1, -1, false, from), type);
 }
 
 int Lowering::scalar(const Value& value, Location at) {
@@ -379,19 +335,19 @@ Number Lowering::number_of(const Value& value, Location at) const {
     return value.number;
   }
   if (value.kind == Value::Kind::scalar && is_constant(value.expr)) {
+    if (!value.type->is_bits()) {
+      fail(at, "expected a number, found " + text(value.type));
+    }
     const U128 bits = constant_value(value.expr);
     return value.type->is_signed ? Number::of_signed(bits, value.type->width) : Number::of(bits);
+  }
+  if (value.kind == Value::Kind::list && value.type != nullptr && value.type->is_wide && is_constant(value)) {
+    return wide_number(value);
   }
   fail(at, "expected a constant of compile time");
 }
 
-Number Lowering::constant_number(const ast::Expr& expr) {
-  const Value value = bits_of(eval(expr), expr.at);
-  if (value.kind == Value::Kind::scalar && !value.type->is_bits()) {
-    fail(expr.at, "expected a number, found " + text(value.type));
-  }
-  return number_of(value, expr.at);
-}
+Number Lowering::constant_number(const ast::Expr& expr) { return number_of(bits_of(eval(expr), expr.at), expr.at); }
 
 Value Lowering::keep(const Value& value, Location at) {
   if (value.kind == Value::Kind::list) {

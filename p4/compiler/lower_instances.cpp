@@ -97,7 +97,7 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     if (number.negative || number.magnitude > (U128{1} << 28)) {
       unsupported(argument(0).at, "an array of " + text(number) + " elements");
     }
-    return static_cast<std::size_t>(number.magnitude);
+    return static_cast<std::size_t>(number.magnitude.low());
   };
   if (kind == "register") {
     const Type* element = type->arguments.empty() ? nullptr : type->arguments[0];

@@ -9,7 +9,10 @@ using ast::ExprKind;
 
 void Lowering::loop(const ast::Statement& statement) {
   if (where_ == Where::parser) {
-    unsupported(statement.at, "for in a parser");
+    fail(statement.at,
+         "for is not for parsers: let a state have a transition to itself, or put the loop into a function that the "
+         "state "
+         "calls");
   }
   in_scope(scope_, [&] {
     if (statement.right != nullptr) {

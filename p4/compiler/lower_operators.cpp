@@ -162,7 +162,7 @@ Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
     if (by.negative) {
       fail(expr.at, "a shift by a negative number");
     }
-    right = scalar_value(constant(by.magnitude, kWidest), types_.bits(kWidest, false));
+    right = scalar_value(constant(shift_amount(by), kWidest), types_.bits(kWidest, false));
   }
   if (right.type == nullptr || !right.type->is_bits() || right.type->is_signed) {
     fail(expr.at, "a shift is by a bit<N>, not by " + text(right.type));

@@ -124,8 +124,10 @@ void Lowering::call_statement(const ast::Expr& expr) { static_cast<void>(call(ex
 
 Value Lowering::place_of(const ast::Expr& expr) {
   Value place = eval(expr);
-  const bool is_slice_of_parts = place.kind == Value::Kind::scalar && !place.items.empty();
-  if (place.kind != Value::Kind::place && !is_slice_of_parts) {
+  const bool has_parts =
+      !place.items.empty() && place.type != nullptr &&
+      (place.kind == Value::Kind::scalar || (place.kind == Value::Kind::list && place.type->is_wide));
+  if (place.kind != Value::Kind::place && place.moving == nullptr && !has_parts) {
     fail(expr.at, "this cannot be assigned to");
   }
   if (!place.writable) {
@@ -155,8 +157,12 @@ void Lowering::assign(const ast::Statement& statement) {
 }
 
 void Lowering::store_scalar(const Value& target, int expr, Location at) {
+  if (target.moving != nullptr) {
+    store_moving(target, scalar_value(expr, target.type), at);
+    return;
+  }
   if (target.kind == Value::Kind::scalar) {
-    store_in_parts(target, expr, at);
+    store_in_parts(target, scalar_value(expr, target.type), at);
     return;
   }
   if (target.sliced) {
@@ -198,6 +204,14 @@ void Lowering::store(const Value& target, const Value& value, Location at) {
   const Type* type = target.type;
   if (type->is_scalar()) {
     store_scalar(target, scalar(value, at), at);
+    return;
+  }
+  if (target.moving != nullptr) {
+    store_moving(target, value, at);
+    return;
+  }
+  if (target.kind == Value::Kind::list) {
+    store_in_parts(target, value, at);
     return;
   }
   if (value.kind == Value::Kind::invalid) {
@@ -320,6 +334,9 @@ void Lowering::choose(const ast::Statement& statement) {
       fail(statement.cases[i].at, "default is the last label");
     }
   }
+  if (!statement.cases.empty() && statement.cases.back().body == nullptr) {
+    warnings_.push_back({statement.cases.back().at, "the last label has no block: nothing is done for it"});
+  }
   if (statement.left->kind == ExprKind::member && statement.left->text == "action_run") {
     choose_action(statement, *statement.left->operands[0]);
     return;
@@ -336,9 +353,6 @@ void Lowering::choose(const ast::Statement& statement) {
   for (const ast::SwitchCase& one : statement.cases) {
     if (one.label == nullptr) {
       fallback = one.body.get();
-      if (fallback == nullptr) {
-        unsupported(one.at, "a default without statements of its own");
-      }
       pending = -1;  // the labels before it say nothing that default does not
       continue;
     }
@@ -386,9 +400,6 @@ void Lowering::choose_action(const ast::Statement& statement, const ast::Expr& t
   int pending = -1;
   for (const ast::SwitchCase& one : statement.cases) {
     if (one.label == nullptr) {
-      if (one.body == nullptr) {
-        unsupported(one.at, "a default without statements of its own");
-      }
       fallback = one.body.get();
       pending = -1;  // the labels before it say nothing that default does not
       continue;

@@ -95,7 +95,7 @@ Object* Lowering::value_set(const ast::Declaration& declaration, const std::stri
   if (size.negative || size.magnitude > kLowestPriority) {
     fail(declaration.at, "the size of a value_set is a number of members");
   }
-  info.size = static_cast<std::size_t>(size.magnitude);
+  info.size = static_cast<std::size_t>(size.magnitude.low());
   made.actions.emplace_back();
   info.actions.push_back({"NoAction", {}, false, false});
   add_table(*object, std::move(made), std::move(info));
@@ -164,7 +164,7 @@ Object* Lowering::table(const ast::Declaration& declaration, const std::string& 
       fail(source.size->at, "the size of a table is a number of entries");
     }
     if (size.magnitude != 0) {  // 0, as for the reference compiler: none is given
-      info.size = static_cast<std::size_t>(size.magnitude);
+      info.size = static_cast<std::size_t>(size.magnitude.low());
     }
   }
   table_properties(source, *object, made);
@@ -205,6 +205,7 @@ void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo&
     for (std::size_t i = 0; i < values.size(); ++i) {
       const ast::KeyElement& key = source.keys[i];
       const Value& value = values[i];
+      const std::string name = key_name(key);
       if (key.kind == "selector") {
         if (selector == nullptr) {
           fail(key.at, "a key of kind selector needs 'implementation = action_selector(...)'");
@@ -219,7 +220,7 @@ void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo&
         fail(key.at, "a key is a scalar, not " + text(value.type));
       }
       KeyInfo one;
-      one.name = ast::key_name(key);
+      one.name = name;
       one.width = value.type->width;
       if (!match_kinds_.contains(key.kind)) {
         fail(key.at, "there is no match kind '" + key.kind + "'");
@@ -363,7 +364,7 @@ int Lowering::entry_priority(const ast::TableEntry& entry, std::size_t position)
       if (number.negative || number.magnitude > kLowestPriority) {
         fail(entry.at, fmt::format("@priority is from 0 to {}", kLowestPriority));
       }
-      return static_cast<int>(number.magnitude);
+      return static_cast<int>(number.magnitude.low());
     }
   }
   return static_cast<int>(position);
@@ -456,7 +457,7 @@ std::vector<int> Lowering::own_priorities(const ast::Table& source) {
     if (given.negative || given.magnitude > kLowestPriority) {
       fail(expr.at, fmt::format("{} is from 0 to {}", what, kLowestPriority));
     }
-    return static_cast<std::int64_t>(given.magnitude);
+    return static_cast<std::int64_t>(given.magnitude.low());
   };
   const std::int64_t delta = step != nullptr ? number(*step, "priority_delta") : 1;
   if (delta == 0) {

@@ -13,97 +13,26 @@ void Lowering::no_wide(const Value& value, const ast::Expr& expr) {
   }
 }
 
-Value Lowering::wide_value(const Number& number, const Type* type, Location at) {
-  if (number.negative) {
-    warnings_.push_back({at, fmt::format("{} does not fit {}, and is cut", text(number), text(type))});
-  }
+// Cut to the type's width.
+Value Lowering::wide_value(const Number& number, const Type* type) {
   Value made;
   made.kind = Value::Kind::list;
   made.type = type;
+  unsigned above = type->width;
   for (const FieldType& part : type->fields) {
-    const bool is_last = &part == &type->fields.back();
-    const U128 above = number.negative ? ones(part.type->width) : 0;
-    made.items.push_back(
-        scalar_value(constant(is_last ? number.bits(part.type->width) : above, part.type->width), part.type));
+    above -= part.type->width;
+    made.items.push_back(scalar_value(constant(number.bits(part.type->width, above), part.type->width), part.type));
   }
   return made;
 }
 
-Value Lowering::wide_literal(const Literal& literal, Location at) {
-  Value made = wide_value(literal.value, types_.wide(literal.width), at);
-  bool fits = true;
-  for (std::size_t i = 0; i < literal.above.size(); ++i) {
-    const std::size_t part = i + 1;
-    if (part >= made.items.size()) {
-      fits = fits && literal.above[i] == 0;
-      continue;
-    }
-    Value& item = made.items[made.items.size() - 1 - part];
-    fits = fits && literal.above[i] <= ones(item.type->width);
-    item = scalar_value(constant(literal.above[i], item.type->width), item.type);
-  }
-  if (!fits) {
-    warnings_.push_back({at, "the literal does not fit its width, and is cut"});
+// A constant.
+Number Lowering::wide_number(const Value& value) const {
+  Number made;
+  for (const Value& item : value.items) {
+    made.magnitude = (made.magnitude << item.type->width) + constant_value(item.expr);
   }
   return made;
-}
-
-// Bits [low, low + width), which may lie in two parts.
-Value Lowering::wide_slice(const Value& base, unsigned low, unsigned width, Location at) {
-  if (width > kWidest) {  // only to be read
-    const Value shifted = wide_shift(base, integer_value(Number::of(low)), false, at);
-    return wide_result(wide_parts(wide_cast(shifted, types_.wide(width), at), at), types_.wide(width), at);
-  }
-  const bool is_list = base.kind == Value::Kind::list;
-  Value whole;
-  unsigned part_low = base.type->width;
-  for (std::size_t i = 0; i < base.type->fields.size(); ++i) {
-    Value part = is_list ? base.items[i] : field_of(base, i);
-    const unsigned part_width = part.type->width;
-    part_low -= part_width;
-    const unsigned from = std::max(low, part_low);
-    const unsigned to = std::min(low + width, part_low + part_width);
-    if (from >= to) {
-      continue;
-    }
-    const Type* type = types_.bits(to - from, false);
-    if (is_list) {
-      part = scalar_value(node(ir::Op::slice, to - from, scalar(part, at), -1, -1, false, from - part_low), type);
-    } else {
-      part.low = from - part_low;
-      part.whole = part_width;
-      part.sliced = true;
-      part.type = type;
-    }
-    if (to - from == width) {
-      return part;
-    }
-    if (whole.kind == Value::Kind::none) {
-      whole = part;
-      continue;
-    }
-    const Value high = whole;
-    whole =
-        scalar_value(node(ir::Op::concatenate, width, scalar(high, at), scalar(part, at), -1, false, part.type->width),
-                     types_.bits(width, false));
-    if (!is_list) {
-      whole.items = {high, part};
-      whole.writable = base.writable;
-    }
-  }
-  return whole;
-}
-
-// To a slice of a wide value that lies in two parts. What is stored may be computed of the same value, so it is kept
-// before the first part changes.
-void Lowering::store_in_parts(const Value& target, int expr, Location at) {
-  const Value kept = keep(scalar_value(expr, target.type), at);
-  unsigned above = target.type->width;
-  for (const Value& part : target.items) {
-    const unsigned width = part.type->width;
-    above -= width;
-    store_scalar(part, node(ir::Op::slice, width, kept.expr, -1, -1, false, above), at);
-  }
 }
 
 // Between bit<N> of which one is wide. The parts are aligned at bit 0; what lies above the value is 0.
@@ -170,20 +99,60 @@ int Lowering::keep_bits(int expr, Location at) {
   return keep(scalar_value(expr, types_.bits(width_of(expr), false)), at).expr;
 }
 
-// a + b + carry. A part of a sum that is less than what was added to it has a carry.
-std::vector<int> Lowering::wide_sum(const std::vector<int>& a, const std::vector<int>& b, bool carry, Location at) {
+// a + b + carry, whose own carry becomes `carry`. A part of a sum that is less than what was added to it has one.
+std::vector<int> Lowering::wide_sum(const std::vector<int>& a, const std::vector<int>& b, int& carry, Location at) {
   std::vector<int> sum;
-  int carried = constant(static_cast<unsigned>(carry), 1);
   for (std::size_t i = 0; i < a.size(); ++i) {
     const unsigned width = width_of(a[i]);
     const int first = keep_bits(node(ir::Op::add, width, a[i], b[i]), at);
-    const int second = keep_bits(node(ir::Op::add, width, first, extend(carried, 1, width, false)), at);
+    const int second = keep_bits(node(ir::Op::add, width, first, extend(carry, 1, width, false)), at);
     sum.push_back(second);
-    carried = keep_bits(node(ir::Op::logical_or, 1, node(ir::Op::less, 1, first, a[i], -1, false, width),
-                             node(ir::Op::less, 1, second, first, -1, false, width)),
-                        at);
+    carry = keep_bits(node(ir::Op::logical_or, 1, node(ir::Op::less, 1, first, a[i], -1, false, width),
+                           node(ir::Op::less, 1, second, first, -1, false, width)),
+                      at);
   }
   return sum;
+}
+
+// By the schoolbook, in halves of a part: with what was there and what is carried, a product of two has 128 bits:
+// (2^64 - 1)^2 + 2 (2^64 - 1) is 2^128 - 1. Products above the width are left out, and those of constants that are 0.
+std::vector<int> Lowering::wide_product(const std::vector<int>& a, const std::vector<int>& b, Location at) {
+  constexpr unsigned kHalf = kWidest / 2;
+  const auto halves = [&](const std::vector<int>& parts) {
+    std::vector<int> made;
+    for (const int part : parts) {
+      const int whole = extend(part, width_of(part), kWidest, false);
+      made.push_back(node(ir::Op::bit_and, kWidest, whole, constant(ones(kHalf), kWidest)));
+      made.push_back(node(ir::Op::shift_right, kWidest, whole, constant(kHalf, kWidest)));
+    }
+    return made;
+  };
+  const std::vector<int> left = halves(a);
+  const std::vector<int> right = halves(b);
+  const auto is_zero = [&](int half) { return is_constant(half) && constant_value(half) == 0; };
+  std::vector<int> product(left.size(), constant(0, kWidest));
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    if (is_zero(right[i])) {
+      continue;
+    }
+    int carry = constant(0, kWidest);
+    for (std::size_t j = 0; i + j < product.size(); ++j) {
+      if (is_zero(left[j]) && is_zero(carry)) {
+        continue;
+      }
+      int made = node(ir::Op::multiply, kWidest, left[j], right[i]);
+      made = node(ir::Op::add, kWidest, made, product[i + j]);
+      made = keep_bits(node(ir::Op::add, kWidest, made, carry), at);
+      product[i + j] = node(ir::Op::bit_and, kWidest, made, constant(ones(kHalf), kWidest));
+      carry = node(ir::Op::shift_right, kWidest, made, constant(kHalf, kWidest));
+    }
+  }
+  std::vector<int> joined;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const int high = node(ir::Op::shift_left, kWidest, product[2 * i + 1], constant(kHalf, kWidest));
+    joined.push_back(extend(node(ir::Op::bit_or, kWidest, high, product[2 * i]), kWidest, width_of(a[i]), false));
+  }
+  return joined;
 }
 
 Value Lowering::wide_unary(const std::string& op, const Value& value, Location at) {
@@ -197,25 +166,47 @@ Value Lowering::wide_unary(const std::string& op, const Value& value, Location a
     part = node(ir::Op::bit_not, width, part);
     zeros.push_back(constant(0, width));
   }
-  return wide_result(op == "-" ? wide_sum(zeros, parts, true, at) : parts, value.type, at);
+  int carry = constant(1, 1);
+  return wide_result(op == "-" ? wide_sum(zeros, parts, carry, at) : parts, value.type, at);
 }
 
 // None: there is no such operator.
 std::optional<Value> Lowering::wide_arithmetic(const std::string& op, const Value& left, const Value& right,
                                                Location at) {
+  const bool saturates = op == "|+|" || op == "|-|";
+  if (is_constant(left) && is_constant(right)) {
+    Number made = combine(saturates ? op.substr(1, 1) : op, wide_number(left), wide_number(right), at);
+    if (saturates && !made.fits(left.type->width, false)) {
+      made = made.negative
+                 ? Number{}
+                 : combine("-", combine("<<", Number::of(1), Number::of(left.type->width), at), Number::of(1), at);
+    }
+    return wide_value(made, left.type);
+  }
+  if (op == "/" || op == "%") {
+    return std::nullopt;
+  }
   const std::vector<int> a = wide_parts(left, at);
   std::vector<int> b = wide_parts(right, at);
-  if (op == "+") {
-    return wide_result(wide_sum(a, b, false, at), left.type, at);
+  if (op == "*") {
+    return wide_result(wide_product(a, b, at), left.type, at);
   }
-  if (op == "-") {  // a + ~b + 1
+  const bool subtracts = op == "-" || op == "|-|";
+  if (subtracts || op == "+" || op == "|+|") {
     for (int& part : b) {
-      part = node(ir::Op::bit_not, width_of(part), part);
+      part = subtracts ? node(ir::Op::bit_not, width_of(part), part) : part;  // a - b is a + ~b + 1
     }
-    return wide_result(wide_sum(a, b, true, at), left.type, at);
-  }
-  if (op != "&" && op != "|" && op != "^") {
-    return std::nullopt;
+    int carry = constant(static_cast<unsigned>(subtracts), 1);
+    std::vector<int> sum = wide_sum(a, b, carry, at);
+    for (int& part : sum) {
+      const unsigned width = width_of(part);
+      if (op == "|+|") {
+        part = node(ir::Op::conditional, width, carry, constant(ones(width), width), part);
+      } else if (op == "|-|") {  // without a carry b is larger
+        part = node(ir::Op::conditional, width, carry, part, constant(0, width));
+      }
+    }
+    return wide_result(sum, left.type, at);
   }
   const ir::Op made = op == "&" ? ir::Op::bit_and : op == "|" ? ir::Op::bit_or : ir::Op::bit_xor;
   for (std::size_t i = 0; i < b.size(); ++i) {
@@ -242,7 +233,7 @@ Value Lowering::wide_shift(const Value& left, const Value& right, bool to_left, 
   static_assert(1U << kPartBits == kWidest);
   Value amount = right;
   if (amount.kind == Value::Kind::integer) {
-    amount = scalar_value(constant(amount.number.magnitude, kWidest), types_.bits(kWidest, false));
+    amount = scalar_value(constant(shift_amount(amount.number), kWidest), types_.bits(kWidest, false));
   }
   const unsigned width = std::max(amount.type->width, kPartBits + 1);
   const int by = keep_bits(extend(scalar(amount, at), amount.type->width, width, false), at);

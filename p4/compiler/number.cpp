@@ -4,23 +4,24 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdint>
+#include <utility>
 
 namespace sidelatch::p4 {
 
 namespace {
 
-[[noreturn]] void too_large(Location at) { unsupported(at, "a number of more than 128 bits"); }
+[[noreturn]] void too_large(Location at) {
+  unsupported(at, fmt::format("a number of more than {} bits", kLargestNumber));
+}
 
-Number make(bool negative, U128 magnitude) { return {negative && magnitude != 0, magnitude}; }
+Number make(bool negative, Natural magnitude) {
+  const bool is_negative = negative && magnitude != 0;
+  return {is_negative, std::move(magnitude)};
+}
 
-Number add(const Number& a, const Number& b, Location at) {
+Number add(const Number& a, const Number& b) {
   if (a.negative == b.negative) {
-    const U128 sum = a.magnitude + b.magnitude;
-    if (sum < a.magnitude) {
-      too_large(at);
-    }
-    return make(a.negative, sum);
+    return make(a.negative, a.magnitude + b.magnitude);
   }
   return a.magnitude >= b.magnitude ? make(a.negative, a.magnitude - b.magnitude)
                                     : make(b.negative, b.magnitude - a.magnitude);
@@ -30,35 +31,61 @@ Number shift_left(const Number& a, const Number& b, Location at) {
   if (a.magnitude == 0) {
     return a;
   }
-  if (b.magnitude >= kWidest ||
-      (a.magnitude << static_cast<unsigned>(b.magnitude)) >> static_cast<unsigned>(b.magnitude) != a.magnitude) {
+  if (b.magnitude >= kLargestNumber) {
     too_large(at);
   }
-  return make(a.negative, a.magnitude << static_cast<unsigned>(b.magnitude));
+  return make(a.negative, a.magnitude << static_cast<std::size_t>(b.magnitude.low()));
 }
 
-// Rounds towards minus infinity, as division by a power of two.
+// Rounds towards minus infinity, as division by a power of two: -(m >> by), or one less, is -(((m - 1) >> by) + 1).
 Number shift_right(const Number& a, const Number& b) {
-  if (b.magnitude >= kWidest) {
+  if (b.magnitude >= kLargestNumber) {
     return a.negative ? make(true, 1) : Number{};
   }
-  const auto by = static_cast<unsigned>(b.magnitude);
-  const U128 quotient = a.magnitude >> by;
-  const bool rest = (quotient << by) != a.magnitude;
-  return make(a.negative, quotient + static_cast<unsigned>(a.negative && rest));
+  const auto by = static_cast<std::size_t>(b.magnitude.low());
+  return a.negative ? make(true, ((a.magnitude - 1) >> by) + 1) : make(false, a.magnitude >> by);
 }
 
-// The language leaves these out for numbers of unknown width, but the reference compiler has them.
-Number combine_bits(char op, const Number& a, const Number& b, Location at) {
-  const auto fits = [](const Number& number) { return number.fits(kWidest, true); };
-  const bool is_signed = a.negative || b.negative;
-  if (is_signed && !(fits(a) && fits(b))) {
-    too_large(at);
+// In two's complement with as many bits as both need. The language leaves these out for numbers of unknown width, but
+// the reference compiler has them.
+Number combine_bits(char op, const Number& a, const Number& b) {
+  const auto joined = [op](U128 x, U128 y) { return op == '&' ? x & y : op == '|' ? x | y : x ^ y; };
+  const bool negative = joined(static_cast<unsigned>(a.negative), static_cast<unsigned>(b.negative)) != 0;
+  Natural made;  // of a negative number what -1 - number is
+  for (std::size_t from = 0; from < std::max(a.magnitude.bits(), b.magnitude.bits()); from += kWidest) {
+    const U128 part = joined(a.bits(kWidest, from), b.bits(kWidest, from));
+    made = made + (Natural(negative ? ~part : part) << from);
   }
-  const U128 left = a.bits(kWidest);
-  const U128 right = b.bits(kWidest);
-  const U128 made = op == '&' ? left & right : op == '|' ? left | right : left ^ right;
-  return is_signed ? Number::of_signed(made, kWidest) : make(false, made);
+  return negative ? make(true, made + 1) : make(false, made);
+}
+
+Number computed(std::string_view op, const Number& a, const Number& b, Location at) {
+  if (op == "+") {
+    return add(a, b);
+  }
+  if (op == "-") {
+    return add(a, negate(b));
+  }
+  if (op == "*") {
+    return make(a.negative != b.negative, a.magnitude * b.magnitude);
+  }
+  if (op == "/" || op == "%") {
+    if (b.magnitude == 0) {
+      fail(at, "division by zero");
+    }
+    if (a.negative || b.negative) {
+      fail(at, "'" + std::string(op) + "' is not defined for negative numbers");
+    }
+    const Natural::Division divided = a.magnitude.divided_by(b.magnitude);
+    return make(false, op == "/" ? divided.quotient : divided.rest);
+  }
+  if (op == "&" || op == "|" || op == "^") {
+    return combine_bits(op[0], a, b);
+  }
+  if (b.negative) {
+    fail(at, "a shift by a negative number");
+  }
+  return op == "<<" ? shift_left(a, b, at) : shift_right(a, b);
 }
 
 }  // namespace
@@ -67,13 +94,15 @@ Number Number::of_signed(U128 bits, unsigned width) {
   return is_negative(bits, width) ? Number{true, (~bits + 1) & ones(width)} : Number{false, bits};
 }
 
-U128 Number::bits(unsigned width) const { return (negative ? ~magnitude + 1 : magnitude) & ones(width); }
+U128 Number::bits(unsigned width, std::size_t from) const {
+  return (negative ? ~(magnitude - 1).part(from) : magnitude.part(from)) & ones(width);
+}
 
 bool Number::fits(unsigned width, bool is_signed) const {
   if (!is_signed) {
-    return !negative && magnitude <= ones(width);
+    return !negative && magnitude.bits() <= width;
   }
-  return width != 0 && magnitude <= ones(width - 1) + static_cast<unsigned>(negative);
+  return width != 0 && (negative ? magnitude - 1 : magnitude).bits() <= width - 1;
 }
 
 bool less(const Number& a, const Number& b) {
@@ -86,48 +115,14 @@ bool less(const Number& a, const Number& b) {
 Number negate(const Number& a) { return make(!a.negative, a.magnitude); }
 
 Number combine(std::string_view op, const Number& a, const Number& b, Location at) {
-  if (op == "+") {
-    return add(a, b, at);
+  Number made = computed(op, a, b, at);
+  if (made.magnitude.bits() > kLargestNumber) {
+    too_large(at);
   }
-  if (op == "-") {
-    return add(a, negate(b), at);
-  }
-  if (op == "*") {
-    U128 product = 0;
-    if (__builtin_mul_overflow(a.magnitude, b.magnitude, &product)) {
-      too_large(at);
-    }
-    return make(a.negative != b.negative, product);
-  }
-  if (op == "/" || op == "%") {
-    if (b.magnitude == 0) {
-      fail(at, "division by zero");
-    }
-    if (a.negative || b.negative) {
-      fail(at, "'" + std::string(op) + "' is not defined for negative numbers");
-    }
-    return make(false, op == "/" ? a.magnitude / b.magnitude : a.magnitude % b.magnitude);
-  }
-  if (op == "&" || op == "|" || op == "^") {
-    return combine_bits(op[0], a, b, at);
-  }
-  if (b.negative) {
-    fail(at, "a shift by a negative number");
-  }
-  return op == "<<" ? shift_left(a, b, at) : shift_right(a, b);
+  return made;
 }
 
-std::string text(U128 value) {
-  std::string digits;
-  do {
-    digits += static_cast<char>('0' + static_cast<int>(value % 10));
-    value /= 10;
-  } while (value != 0);
-  std::reverse(digits.begin(), digits.end());
-  return digits;
-}
-
-std::string text(const Number& number) { return (number.negative ? "-" : "") + text(number.magnitude); }
+std::string text(const Number& number) { return (number.negative ? "-" : "") + number.magnitude.text(); }
 
 Literal parse_literal(std::string_view text, Location at) {
   Literal literal;
@@ -156,11 +151,22 @@ Literal parse_literal(std::string_view text, Location at) {
     base = digits[1] == 'x' ? 16 : digits[1] == 'o' ? 8 : digits[1] == 'b' ? 2 : 10;
     digits.erase(0, 2);
   }
+  literal.base = base;
   if (digits.empty()) {
     fail(at, "a number without digits");
   }
-  constexpr unsigned kLimbBits = 64;
-  std::vector<std::uint64_t> limbs;  // the lowest first
+  Natural& made = literal.value.magnitude;
+  U128 group = 0;  // digits that are not in the number yet
+  U128 weight = 1;
+  constexpr U128 kLargestWeight = U128{1} << 64;
+  const auto add_group = [&] {
+    made = made * weight + group;
+    if (made.bits() > kLargestNumber) {
+      too_large(at);
+    }
+    group = 0;
+    weight = 1;
+  };
   for (const char c : digits) {
     const unsigned digit = std::isdigit(static_cast<unsigned char>(c)) != 0 ? static_cast<unsigned>(c - '0')
                            : c >= 'a' && c <= 'f'                           ? static_cast<unsigned>(c - 'a' + 10)
@@ -168,31 +174,13 @@ Literal parse_literal(std::string_view text, Location at) {
     if (digit >= base) {
       fail(at, "'" + std::string(text) + "' is not a number");
     }
-    U128 carry = digit;
-    for (std::uint64_t& limb : limbs) {
-      carry += U128{limb} * base;
-      limb = static_cast<std::uint64_t>(carry);
-      carry >>= kLimbBits;
-    }
-    if (carry != 0) {
-      limbs.push_back(static_cast<std::uint64_t>(carry));
-    }
-    if (limbs.size() > kLargestVarbit / kLimbBits) {
-      too_large(at);
+    group = group * base + digit;
+    weight *= base;
+    if (weight >= kLargestWeight) {
+      add_group();
     }
   }
-  limbs.resize(std::max<std::size_t>(2, (limbs.size() + 1) / 2 * 2));
-  for (std::size_t i = 0; i < limbs.size(); i += 2) {
-    const U128 part = U128{limbs[i + 1]} << kLimbBits | limbs[i];
-    if (i == 0) {
-      literal.value.magnitude = part;
-    } else {
-      literal.above.push_back(part);
-    }
-  }
-  if (!literal.above.empty() && literal.width <= kWidest) {
-    too_large(at);
-  }
+  add_group();
   return literal;
 }
 

@@ -506,9 +506,7 @@ class DeclarationParser : public ExpressionParser {
     while (!take("}")) {
       KeyElement key;
       key.at = peek().at;
-      const std::size_t start = position();
       key.value = expression();
-      key.source = source_between(start, position());
       expect(":");
       key.kind = expect_name("a match kind").text;
       key.annotations = annotations();
@@ -576,18 +574,6 @@ const std::string* name_annotation(const Annotations& annotations) {
     }
   }
   return nullptr;
-}
-
-std::string key_name(const KeyElement& key) {
-  if (const std::string* given = name_annotation(key.annotations)) {
-    return *given;
-  }
-  std::string text = key.source;
-  constexpr std::string_view kIsValid = ".isValid()";
-  if (text.ends_with(kIsValid)) {
-    text.replace(text.size() - kIsValid.size(), kIsValid.size(), ".$valid$");
-  }
-  return text;
 }
 
 }  // namespace sidelatch::p4::ast

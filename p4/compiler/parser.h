@@ -14,7 +14,5 @@ namespace sidelatch::p4::ast {
 
 /// The text of @name("..."), or null.
 [[nodiscard]] const std::string* name_annotation(const Annotations& annotations);
-/// The name by which the control plane knows a key.
-[[nodiscard]] std::string key_name(const KeyElement& key);
 
 }  // namespace sidelatch::p4::ast

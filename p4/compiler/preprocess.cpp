@@ -18,7 +18,7 @@ namespace sidelatch::p4 {
 
 namespace {
 
-constexpr std::size_t kMostTokens = 2'000'000;
+constexpr std::size_t kMostTokensOfProgram = 2'000'000;
 constexpr unsigned kDeepestInclude = 32;
 constexpr unsigned kMostIncludes = 10'000;
 
@@ -78,7 +78,7 @@ class Preprocessor {
         if (active()) {
           last_ = tokens[end - 1].at;
           macros_.replace({begin + static_cast<std::ptrdiff_t>(i), begin + static_cast<std::ptrdiff_t>(end)}, output_);
-          if (output_.size() > kMostTokens) {
+          if (output_.size() > kMostTokensOfProgram) {
             fail(last_, "the program is too long after its macros have been replaced");
           }
         }

@@ -385,19 +385,8 @@ class Printer {
     close();
   }
 
-  // The key's name is its text in the source, without spaces.
   static std::string key(const KeyElement& one) {
-    std::string made = text(*one.value);
-    std::string squeezed;
-    for (const char c : made) {
-      squeezed += c == ' ' ? "" : std::string(1, c);
-    }
-    made += ": " + one.kind;
-    bool is_named = squeezed == one.source;
-    for (const Annotation& note : one.annotations) {
-      is_named = is_named || note.name == "name";
-    }
-    return made + (is_named ? "" : " @name(" + quoted(key_name(one)) + ")") + " " + text(one.annotations);
+    return text(*one.value) + ": " + one.kind + " " + text(one.annotations);
   }
 
   static std::string without_end(std::string words) {

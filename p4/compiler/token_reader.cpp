@@ -108,14 +108,6 @@ Token ExpressionParser::declared_name(std::string_view what) {
   return expect_name(what);
 }
 
-std::string ExpressionParser::source_between(std::size_t begin, std::size_t end) const {
-  std::string text;
-  for (std::size_t i = begin; i < end; ++i) {
-    text += tokens_[i].text;
-  }
-  return text;
-}
-
 bool ExpressionParser::is_type_name(const Token& token) const {
   if (token.kind != TokenKind::name) {
     return false;

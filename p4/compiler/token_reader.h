@@ -33,7 +33,6 @@ class ExpressionParser {
   Token expect_name(std::string_view what);
   /// The same, of something that is declared here: no keyword.
   Token declared_name(std::string_view what);
-  [[nodiscard]] std::string source_between(std::size_t begin, std::size_t end) const;
   /// Whether a name is that of a type decides how '(' and '<' are read. The innermost declaration counts.
   void declare_type(const std::string& name) { declare(name, true); }
   void declare_value(const std::string& name) { declare(name, false); }

@@ -152,6 +152,12 @@ class ControlReader {
     return port;
   }
 
+  // As the program writes it, or as the control plane does.
+  [[nodiscard]] static std::string plain(const std::string& name) {
+    constexpr std::string_view kIsValid = "isValid()";
+    return name.ends_with(kIsValid) ? name.substr(0, name.size() - kIsValid.size()) + "$valid$" : name;
+  }
+
   // The members of `value` in the order of `names`: an array, or an object with these names.
   template <class Named>
   [[nodiscard]] std::vector<std::pair<Json, std::string>> ordered(const Json& value, const std::vector<Named>& names,
@@ -172,7 +178,7 @@ class ControlReader {
     for (const auto& [name, one] : value.items()) {
       const std::string place = fmt::format("{}/{}", at, name);
       const std::size_t i =
-          value.is_array() ? next++ : placed(place, [&] { return State::find_name(known_names, name, what); });
+          value.is_array() ? next++ : placed(place, [&] { return State::find_name(known_names, plain(name), what); });
       if (given[i]) {
         fail(place, fmt::format("{} is given twice, by two names: keep one of them", known_names[i]));
       }

@@ -1,6 +1,7 @@
 #include <sidelatch/p4/stf.h>
 
 #include "p4/switch/stf_entry.h"
+#include "p4/switch/stf_value.h"
 
 #include <sidelatch/p4/switch.h>
 
@@ -296,7 +297,7 @@ class Runner {
   U128 element_value(const std::string& name, const std::string& text) {
     const auto which = static_cast<std::size_t>(&switch_.state().reg(name) - switch_.state().registers.data());
     const unsigned width = switch_.program().info().registers[which].width;
-    const U128 made = stf::value(text);
+    const U128 made = stf::data_value(text, width);
     if (made > ones(width)) {
       bad(fmt::format("an element of {} has {} bits; the value {} does not fit", name, width, text));
     }

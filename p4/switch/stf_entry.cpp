@@ -1,5 +1,7 @@
 #include "p4/switch/stf_entry.h"
 
+#include "p4/switch/stf_value.h"
+
 #include <sidelatch/p4/state.h>
 
 #include <fmt/format.h>
@@ -13,19 +15,6 @@
 #include <string_view>
 
 namespace sidelatch::p4::stf {
-
-std::string lowered(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-int hex_digit(char c) {
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
 
 namespace {
 
@@ -73,39 +62,6 @@ std::vector<std::string> split(const std::string& text) {
   return list;
 }
 
-U128 value(const std::string& text) {
-  const std::string digits = lowered(text);
-  unsigned base = 10;
-  std::size_t from = 0;
-  if (digits.size() > 2 && digits[0] == '0') {
-    base = digits[1] == 'x' ? 16 : digits[1] == 'b' ? 2 : digits[1] == 'o' ? 8 : 10;
-    from = base == 10 ? 0 : 2;
-  }
-  U128 made = 0;
-  for (std::size_t i = from; i < digits.size(); ++i) {
-    const int digit = hex_digit(digits[i]);
-    if (digit < 0 || static_cast<unsigned>(digit) >= base) {
-      throw ControlError("'" + text + "' is not a number");
-    }
-    if (made > (~U128{0} - static_cast<unsigned>(digit)) / base) {
-      throw ControlError("'" + text + "' has more than 128 bits");
-    }
-    made = made * base + static_cast<unsigned>(digit);
-  }
-  if (digits.size() == from) {
-    throw ControlError("a number is missing");
-  }
-  return made;
-}
-
-std::uint32_t number(const std::string& text) {
-  const U128 made = value(text);
-  if (made > ~std::uint32_t{0}) {
-    throw ControlError("'" + text + "' has more than 32 bits");
-  }
-  return static_cast<std::uint32_t>(made);
-}
-
 std::string trimmed(const std::string& text) {
   constexpr const char* kSpaces = " \t\r\n\f\v";
   const std::size_t begin = text.find_first_not_of(kSpaces);
@@ -143,7 +99,8 @@ std::vector<U128> arguments(const ActionInfo& action, const std::string& text) {
     if (trimmed(part).empty()) {
       continue;
     }
-    const std::size_t colon = part.find(':');
+    const bool is_mac = mac_at(trimmed(part), 0) == trimmed(part).size();
+    const std::size_t colon = is_mac ? std::string::npos : part.find(':');
     std::size_t which = position++;
     if (colon != std::string::npos) {
       const std::string name = one_word(part.substr(0, colon));
@@ -159,7 +116,8 @@ std::vector<U128> arguments(const ActionInfo& action, const std::string& text) {
       throw ControlError("the argument for " + action.parameters[which].name + " of " + action.name +
                          " is given twice");
     }
-    given[which] = value(trimmed(part.substr(colon == std::string::npos ? 0 : colon + 1)));
+    const std::string text_of_value = trimmed(part.substr(colon == std::string::npos ? 0 : colon + 1));
+    given[which] = data_value(text_of_value, action.parameters[which].width);
   }
   std::vector<U128> values;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -271,6 +229,7 @@ std::size_t key_number(const TableInfo& info, const std::string& given) {
 // A value, VALUE/PREFIX, VALUE&&&MASK, LOW..HIGH, or digits with '*'.
 Match match(const KeyInfo& key, const std::string& text) {
   const U128 all = ones(key.width);
+  const auto given = [&](const std::string& one) { return data_value(one, key.width); };
   const auto parts = [&](std::string_view between) -> std::optional<std::pair<std::string, std::string>> {
     const std::size_t at = text.find(between);
     if (at == std::string::npos) {
@@ -280,18 +239,18 @@ Match match(const KeyInfo& key, const std::string& text) {
   };
   for (const std::string_view range : {"..", "->"}) {
     if (const auto found = parts(range); found && key.kind == MatchKind::range) {
-      return {value(found->first), value(found->second)};
+      return {given(found->first), given(found->second)};
     }
   }
   if (const auto found = parts("&&&")) {
-    return {value(found->first), value(found->second)};
+    return {given(found->first), given(found->second)};
   }
   if (const auto found = parts("/")) {
     const std::uint32_t prefix = number(found->second);
     if (prefix > key.width) {
       throw ControlError(fmt::format("a prefix of {} for a key of {} bits", prefix, key.width));
     }
-    return {value(found->first), all & ~ones(key.width - prefix)};
+    return {given(found->first), all & ~ones(key.width - prefix)};
   }
   if (text.find('*') != std::string::npos) {
     const std::string digits = lowered(text);
@@ -324,9 +283,12 @@ Match match(const KeyInfo& key, const std::string& text) {
     }
     return made;
   }
-  const U128 plain = value(text);
+  const U128 plain = given(text);
   if (key.kind == MatchKind::range) {
     return {plain, plain};
+  }
+  if (is_named_value(text)) {
+    return {plain, all};
   }
   // As in the reference runner, the digits that are written count, and no others: from the top of an lpm key, from
   // the bottom of a ternary or optional one.
@@ -459,7 +421,7 @@ NamedEntry entry_of(const ProgramInfo& program, const std::string& rest) {
   }
   std::vector<bool> given(info.keys.size(), false);
   for (; next < words.size(); ++next) {
-    const std::size_t colon = words[next].rfind(':');
+    const std::size_t colon = colon_before_value(words[next]);
     if (colon == std::string::npos) {
       throw ControlError("expected KEY:VALUE, found '" + words[next] + "'");
     }

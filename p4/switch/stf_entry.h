@@ -1,4 +1,4 @@
-// What lines of packet tests (STF) say about numbers, names, keys and actions. Errors are ControlErrors without a
+// What lines of packet tests (STF) say about names, keys and actions. Errors are ControlErrors without a
 // place.
 #pragma once
 
@@ -12,18 +12,12 @@
 
 namespace sidelatch::p4::stf {
 
-[[nodiscard]] std::string lowered(std::string text);
-/// -1 for what is none.
-[[nodiscard]] int hex_digit(char c);
 /// The line without its quotes; what has a meaning in a line and is between them is written in a way that has none.
 [[nodiscard]] std::string without_quotes(const std::string& line);
 /// A name as it was between its quotes.
 [[nodiscard]] std::string restored(std::string name);
 /// Words, restored.
 [[nodiscard]] std::vector<std::string> split(const std::string& text);
-/// 18, 0x12, 0b10010, 0o22.
-[[nodiscard]] U128 value(const std::string& text);
-[[nodiscard]] std::uint32_t number(const std::string& text);
 struct Call {
   std::string name;
   std::string arguments;  ///< what is between the parentheses

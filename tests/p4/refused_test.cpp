@@ -97,18 +97,27 @@ INSTANTIATE_TEST_SUITE_P(
          "a key is a scalar, not varbit<8>"},
         {"TooWide", {.body = "bit<16385> x;"}, "unsupported: a width of 16385 bits; at most 16384"},
         {"NumberTooWide",
-         {.body = "bit<256> x = 0x1_0000000000000000_0000000000000000;"},
-         "unsupported: a number of more than 128 bits"},
-        {"LiteralWiderThanItsWidth",
-         {.body = "bit<64> x = 64w0x1_0000000000000000_0000000000000000;"},
-         "unsupported: a number of more than 128 bits"},
-        {"ProductTooWide", {.body = "bit<129> x = 0; x = x * 2;"}, "unsupported: '*' of a value of more than 128 bits"},
+         {.body = "h.x.a = (bit<8>)0x1" + std::string(4096, '0') + ";"},
+         "unsupported: a number of more than 16384 bits"},
+        {"DecimalTooWide",
+         {.body = "h.x.a = (bit<8>)" + std::string(5000, '9') + ";"},
+         "unsupported: a number of more than 16384 bits"},
+        {"ShiftTooWide",
+         {.body = "h.x.a = (bit<8>)((1 << 16384) >> 16384);"},
+         "unsupported: a number of more than 16384 bits"},
+        {"ProductOfNumbersTooWide",
+         {.body = "h.x.a = (bit<8>)((1 << 9000) * (1 << 9000));"},
+         "unsupported: a number of more than 16384 bits"},
+        {"SumOfNumbersTooWide",
+         {.body = "h.x.a = (bit<8>)((1 << 16383) + (1 << 16383));"},
+         "unsupported: a number of more than 16384 bits"},
+        {"WideConstantByZero", {.body = "bit<129> x = 129w1 % 0;"}, "division by zero"},
         {"QuotientTooWide",
          {.body = "bit<129> x = 0; x = x / 2;"},
          "unsupported: '/' of a value of more than 128 bits"},
-        {"SaturatingTooWide",
-         {.body = "bit<129> x = 0; x = x |+| 2;"},
-         "unsupported: '|+|' of a value of more than 128 bits"},
+        {"RemainderTooWide",
+         {.body = "bit<129> x = 0; x = 2 % x;"},
+         "unsupported: '%' of a value of more than 128 bits"},
         {"SumOfTwoWideWidths", {.body = "bit<129> x = 0; bit<130> y = 0; x = x + y;"}, "'+' cannot join bit<129> and"},
         {"WideLessOfTwoWidths",
          {.body = "bit<129> x = 0; bit<130> y = 0; if (x < y) {}"},
@@ -122,7 +131,19 @@ INSTANTIATE_TEST_SUITE_P(
         {"WideCastToSigned",
          {.body = "bit<129> x = 0; h.x.s = (int<8>)x;"},
          "there is no cast from bit<129> to int<8>"},
-        {"WideSliceIsOnlyRead", {.body = "bit<300> x = 0; x[298:1] = 1;"}, "this is read-only here"},
+        {"WideSliceReadOnly",
+         {.top = "void f(in bit<300> x) { x[298:1] = 1; }", .body = "f(0);"},
+         "this is read-only here"},
+        {"WideSliceOfASum", {.body = "bit<300> x = 0; (x + x)[298:1] = 1;"}, "this is read-only here"},
+        {"MovingSliceReadOnly",
+         {.top = "void f(in bit<30> x) { x[x +: 1] = 1; }", .body = "f(0);"},
+         "this is read-only here"},
+        {"MovingSliceTooWide", {.body = "h.x.a = h.x.a[h.x.b +: 9][7:0];"}, "9 is no width of a slice of bit<8>"},
+        {"MovingSliceWithoutBits", {.body = "h.x.a[h.x.b +: 0] = 0;"}, "0 is no width of a slice of bit<8>"},
+        {"MovingSliceOfANumber", {.body = "h.x.a = 0x1234[h.x.b +: 8];"}, "the width of this number is not known"},
+        {"MovingSliceByTruth", {.body = "h.x.a = h.x.b[true +: 8];"}, "expected a number, found bool"},
+        {"MovingSliceByAHeader", {.body = "h.x.a = h.x.b[h.x +: 8];"}, "the place of a slice is a number, not x_t"},
+        {"WidthOfASliceOfThePacket", {.body = "h.x.a = h.x.b[1 +: h.x.a];"}, "expected a constant of compile time"},
         {"WideSliceOfTwoReadOnly",
          {.top = "void f(in bit<300> x) { x[130:120] = 1; }", .body = "f(0);"},
          "this is read-only here"},
@@ -141,7 +162,16 @@ INSTANTIATE_TEST_SUITE_P(
         {"ConcatenationTooWide",
          {.body = "bit<16384> x = 0; h.x.a = (x ++ 1w0)[7:0];"},
          "unsupported: a value of 16385 bits; at most 16384"},
-        {"ForInParser", {.state = "for (bit<8> i = 0; i < 4; i = i + 1) { m.m = i; }"}, "unsupported: for in a parser"},
+        {"ForInParser",
+         {.state = "for (bit<8> i = 0; i < 4; i = i + 1) { m.m = i; }"},
+         "for is not for parsers: let a state have"},
+        {"ForWithinIfInParser",
+         {.state = "if (h.x.a == 1) { for (x_t y in h.xs) { m.m = y.a; } }"},
+         "for is not for parsers"},
+        {"ForInAnUnusedParser",
+         {.top = "parser Q(packet_in b) { state start { for (bit<8> i in 0 .. 3) { b.advance(8); } transition accept; "
+                 "} }"},
+         "for is not for parsers"},
         {"ForOverTuple",
          {.body = "tuple<bit<8>, bit<8>> t = { 1, 2 }; for (bit<8> y in t) { h.x.a = y; }"},
          "unsupported: for over anything but a range"},
@@ -273,7 +303,6 @@ INSTANTIATE_TEST_SUITE_P(
         {"StaticAssert",
          {.top = "const bool b = static_assert(1 == 2, \"one is not two\");"},
          "static_assert: one is not two"},
-        {"DefaultWithoutBody", {.body = "switch (h.x.a) { default: }"}, "unsupported: a default without statements"},
         {"StringWithoutEnd", {.top = "@name(\"x"}, "this string does not end on its line"},
         {"EntryTwice",
          {.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } const entries = { 1 : NoAction(); 1 : "
@@ -624,6 +653,17 @@ TEST(Refused, DeepNestingEndsWithAnErrorAndNotWithTheStack) {
     sum += " + 1";
   }
   EXPECT_THAT(error_of(program({.body = "h.x.a = " + sum + ";"})), HasSubstr("unsupported: nesting this deep"));
+}
+
+// As the reference compiler does.
+TEST(Refused, ALastLabelWithoutABlockIsTakenWithAWarning) {
+  for (const char* const cases : {"1: {} default:", "1: { h.x.b = 1; } 2:", "1: 2:", "default:"}) {
+    std::vector<std::string> warnings;
+    CompileOptions options;
+    options.warnings = &warnings;
+    static_cast<void>(compile(program({.body = fmt::format("switch (h.x.a) {{ {} }}", cases)}), "t.p4", options));
+    EXPECT_THAT(warnings, testing::ElementsAre(HasSubstr("warning: the last label has no block"))) << cases;
+  }
 }
 
 // As the reference compiler does: architectures may have properties of their own.

@@ -125,6 +125,105 @@ TEST_F(Stf, AShortValueOfAnOptionalKey) {
               IsEmpty());
 }
 
+constexpr const char* kAddresses = R"(
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<48> mac; bit<32> ip; bit<8> flag; bit<8> result; }
+struct H { h_t h; }
+struct M { bool is_set; bool is_marked; bit<48> mac; }
+parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {
+  state start { b.extract(h.h); m.is_set = h.h.flag != 0; transition accept; }
+}
+control V(inout H h, inout M m) { apply {} }
+control I(inout H h, inout M m, inout standard_metadata_t s) {
+  register<bool>(1) seen;
+  action found(bit<8> x, bool marked) { h.h.result = x; m.is_marked = marked; }
+  action change(bit<48> mac, bit<32> ip) { h.h.mac = mac; h.h.ip = ip; }
+  table macs { key = { h.h.mac : ternary @name("a:b:c"); } actions = { found; change; } }
+  table ips { key = { h.h.ip : lpm; } actions = { found; change; } }
+  table exact_macs { key = { h.h.mac : exact; } actions = { found; change; } }
+  table ranges { key = { h.h.ip : range; } actions = { found; change; } }
+  table flags { key = { m.is_set : exact; h.h.isValid() : ternary; } actions = { found; change; } }
+  apply {
+    s.egress_spec = 2;
+    macs.apply(); ips.apply(); exact_macs.apply(); ranges.apply(); flags.apply();
+    bool old; seen.read(old, 0);
+    if (m.is_marked || old) { h.h.result = h.h.result | 0x80; }
+  }
+}
+control E(inout H h, inout M m, inout standard_metadata_t s) { apply {} }
+control D(packet_out b, in H h) { apply { b.emit(h); } }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+)";
+
+std::vector<std::string> failures_of_addresses(const std::string& lines) {
+  try {
+    return run_stf(compile(kAddresses, "t.p4"), lines, "t.stf").failures;
+  } catch (const StfError& error) {
+    return {error.what()};
+  }
+}
+
+TEST_F(Stf, AMacIsAValue) {
+  const std::string sent = "packet 0 0b112233445f 01020304 00 00\n";
+  const std::string found = sent + "expect 2 0b112233445f 01020304 00 07\n";
+  const std::string other = sent + "expect 2 0b112233445f 01020304 00 00\n";
+  EXPECT_THAT(failures_of_addresses("add exact_macs h.h.mac:0b:11:22:33:44:5f found(7, false)\n" + found), IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add exact_macs mac : 0B:11:22:33:44:5F found(x:7, marked:false)\n" + found),
+              IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add exact_macs h.h.mac:0b:11:22:33:44:5e found(7, false)\n" + other), IsEmpty());
+  // All its bits count, though it begins as a binary number does.
+  EXPECT_THAT(failures_of_addresses("add macs 1 \"a:b:c\":0b:11:22:33:44:5f found(7, false)\n" + found), IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add macs 1 \"a:b:c\":0b:11:22:33:44:5e found(7, false)\n" + other), IsEmpty());
+  EXPECT_THAT(
+      failures_of_addresses("add macs 1 \"a:b:c\":0b:11:00:00:00:00&&&ff:ff:00:00:00:00 found(7, false)\n" + found),
+      IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add macs 1 \"a:b:c\":0x0b1122334400&&&0xffffffffff00 found(7, false)\n" + found),
+              IsEmpty());
+}
+
+TEST_F(Stf, AnIpAddressIsAValue) {
+  const std::string sent = "packet 0 000000000000 0a000105 00 00\n";
+  const std::string found = sent + "expect 2 000000000000 0a000105 00 07\n";
+  const std::string other = sent + "expect 2 000000000000 0a000105 00 00\n";
+  EXPECT_THAT(failures_of_addresses("add ips h.h.ip:10.0.1.5 found(7, false)\n" + found), IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add ips h.h.ip:10.0.1.4 found(7, false)\n" + other), IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add ips h.h.ip:10.0.1.0/24 found(7, false)\n" + found), IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add ips h.h.ip:10.0.2.0/24 found(7, false)\n" + other), IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add ranges 1 h.h.ip:10.0.1.1..10.0.1.9 found(7, false)\n" + found), IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add ranges 1 h.h.ip:10.0.1.6..10.0.1.9 found(7, false)\n" + other), IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add ips h.h.ip:10.0.1 found(7, false)\n"), ElementsAre(HasSubstr("not a number")));
+  EXPECT_THAT(failures_of_addresses("add ips h.h.ip:10.0.1.256 found(7, false)\n"),
+              ElementsAre(HasSubstr("not a number")));
+}
+
+TEST_F(Stf, AddressesAreArguments) {
+  const std::string test = "packet 0 000000000000 00000000 00 00\nexpect 2 020304050607 c0a80001 00 00\n";
+  EXPECT_THAT(failures_of_addresses("setdefault ips change(mac:02:03:04:05:06:07, ip:192.168.0.1)\n" + test),
+              IsEmpty());
+  EXPECT_THAT(failures_of_addresses("setdefault ips change(02:03:04:05:06:07, 192.168.0.1)\n" + test), IsEmpty());
+}
+
+TEST_F(Stf, TruthIsAValueOfOneBit) {
+  const std::string set = "packet 0 000000000000 00000000 01 00\n";
+  const std::string unset = "packet 0 000000000000 00000000 00 00\n";
+  const std::string add = "add flags 1 m.is_set:true h.h.isValid():true found(x:7, marked:true)\n";
+  EXPECT_THAT(failures_of_addresses(add + set + "expect 2 000000000000 00000000 01 87\n" + unset +
+                                    "expect 2 000000000000 00000000 00 00\n"),
+              IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add flags 1 m.is_set:false found(7, false)\n" + unset +
+                                    "expect 2 000000000000 00000000 00 07\n"),
+              IsEmpty());
+  EXPECT_THAT(failures_of_addresses("add flags 1 m.is_set:true h.h.isValid():false found(7, false)\n" + set +
+                                    "expect 2 000000000000 00000000 01 00\n"),
+              IsEmpty());
+  EXPECT_THAT(failures_of_addresses("register_write seen 0 true\n" + unset + "expect 2 000000000000 00000000 00 80\n" +
+                                    "register_read seen 0 true\nregister_read seen 0 false\n"),
+              ElementsAre(HasSubstr("seen[0] is 0x1, not false")));
+  EXPECT_THAT(failures_of_addresses("add flags 1 m.is_set:1 found(true, false)\n"),
+              ElementsAre(HasSubstr("'true' is a value of one bit, not of 8")));
+}
+
 TEST_F(Stf, ValuesThatTheKeyCannotHave) {
   EXPECT_THAT(failures("add my_exact h.h.a:0x1* my_set(x:7)\n"), ElementsAre(HasSubstr("has no '*'")));
   EXPECT_THAT(failures("add my_ternary 1 h.h.b:5 my_set(x:7)\n"), ElementsAre(HasSubstr("write its value with 0x")));

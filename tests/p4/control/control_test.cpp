@@ -164,6 +164,28 @@ TEST(Control, EntriesOfEachKindMatchWhatTheySay) {
   EXPECT_EQ(send(device, {0, 11, 0, 0, 0, 0, 0, 0}).at(0).bytes[0], 77U);  // the register
 }
 
+// Keys that are no plain fields.
+TEST(Control, AKeyHasTheNameOfItsExpression) {
+  std::string text = kWithASet;
+  const std::string wanted =
+      "  apply { if (s.parser_error == error.NoError && h.h.isValid()) { s.egress_spec = 1; } }\n";
+  ASSERT_NE(text.find(wanted), std::string::npos);
+  text.replace(text.find(wanted), wanted.size(),
+               "  action to(bit<9> port) { s.egress_spec = port; }\n"
+               "  table t { key = { h.h.a & 0x0F : exact; h.h.a[7:4] : exact; h.h.isValid() : exact; } "
+               "actions = { to; NoAction; } }\n"
+               "  apply { t.apply(); }\n");
+  const auto of = compile(text, "t.p4");
+  for (const char* const valid : {"h.h.isValid()", "h.h.$valid$", "isValid()"}) {
+    Switch device(of, {.ports = 4});
+    apply(read(*of, std::string(R"({"tables": {"t": {"entries": [{"keys": {"h.h.a[7:4]": 3, ")") + valid +
+                        R"(": true, "h.h.a & 0xf": 9}, "action": "to", "arguments": [2]}]}}})"),
+          device);
+    EXPECT_EQ(send(device, {0x39, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 2) << valid;
+    EXPECT_EQ(send(device, {0x38, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 0) << valid;
+  }
+}
+
 TEST(Control, AValueSetIsFilledAsATable) {
   const auto of = compile(kWithASet, "test.p4");
   Switch device(of, {.ports = 4});

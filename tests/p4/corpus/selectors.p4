@@ -27,7 +27,7 @@ control In(inout H h, inout M m, STANDARD) {
     implementation = shared;
   }
   table by_the_same {
-    key = { h.k.a : ternary; h.k.x ++ h.k.y : selector; }
+    key = { h.k.a : ternary; h.k.x ++ h.k.y : selector @name("both"); }
     actions = { set; none; }
     default_action = none();
     implementation = shared;
