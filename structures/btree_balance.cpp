@@ -55,6 +55,21 @@ Task<bool> BTree::write_both(Worker& worker, Latched& first, Latched& second) co
   co_return written;
 }
 
+// The same as write() for a node to which nothing leads.
+Task<bool> BTree::write_unlinked(Worker& worker, Latched& node, Unlinked& unlinked) const {
+  unlinked.unlatch_begins();
+  const bool written = co_await write(worker, node);
+  unlinked.is_unlatched();
+  co_return written;
+}
+
+// The same as leave().
+Task<void> BTree::leave_unlinked(Latched& node, Unlinked& unlinked) {
+  unlinked.unlatch_begins();
+  co_await leave(node.guard);
+  unlinked.is_unlatched();
+}
+
 // The memory node for a tree node with this lowest key.
 std::size_t BTree::place_for(const Worker& worker, std::uint64_t low) const {
   const std::size_t nodes = memory_nodes();
@@ -320,6 +335,7 @@ Task<Outcome> BTree::split(Worker& worker, Latched& full, std::size_t kept) cons
     const Outcome outcome = co_await spare_is_free(worker, fresh);
     co_return outcome;
   }
+  Unlinked unlinked(worker, fresh);
   NodeEdit right(*format_, fresh.guard.payload());
   right.clear(left.header.level);
   right.header.low = separator;
@@ -333,9 +349,14 @@ Task<Outcome> BTree::split(Worker& worker, Latched& full, std::size_t kept) cons
   left.finish();
   // The right half is complete before the left one links to it. Nobody changes the right half through the parent before
   // all clients see that the left one has shrunk.
-  const bool written = co_await write_both(worker, fresh, full);
+  bool written = co_await write_unlinked(worker, fresh, unlinked);
+  if (written) {
+    unlinked.link_begins();
+    written = co_await write(worker, full);
+  }
   if (!written) {
-    co_await free_node(worker, fresh.ref);
+    unlinked.link_failed();
+    co_await leave(full.guard);
     throw LatchError(LatchError::Kind::lease_expired, kTooSlow);
   }
   const Outcome outcome =
@@ -349,19 +370,18 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root, std::size_t half)
   const std::size_t count = node.header.count;
   const std::uint64_t separator = node.keys()[half];
   Latched first = co_await new_node(worker, 0);
+  Unlinked unlinked_first(worker, first);
   Latched second(first.outcome);
   if (first) {
     second = co_await new_node(worker, separator);
   }
   if (!second) {
-    if (first) {
-      co_await leave(first.guard);
-      co_await free_node(worker, first.ref);
-    }
+    co_await leave_unlinked(first, unlinked_first);
     co_await leave(root.guard);
     const Outcome outcome = co_await spare_is_free(worker, first ? second : first);
     co_return outcome;
   }
+  Unlinked unlinked_second(worker, second);
   NodeEdit left(*format_, first.guard.payload());
   NodeEdit right(*format_, second.guard.payload());
   for (NodeEdit* child : {&left, &right}) {
@@ -378,15 +398,20 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root, std::size_t half)
   node.insert(0, 0, first.ref);
   node.insert(1, separator, second.ref);
   node.finish();
-  bool written = co_await write(worker, second);
+  bool written = co_await write_unlinked(worker, second, unlinked_second);
   if (written) {
-    written = co_await write_both(worker, first, root);
+    written = co_await write_unlinked(worker, first, unlinked_first);
+  }
+  if (written) {
+    unlinked_first.link_begins();
+    unlinked_second.link_begins();
+    written = co_await write(worker, root);
   }
   if (!written) {
-    co_await leave(first.guard);
+    unlinked_first.link_failed();
+    unlinked_second.link_failed();
+    co_await leave_unlinked(first, unlinked_first);
     co_await leave(root.guard);
-    co_await free_node(worker, first.ref);
-    co_await free_node(worker, second.ref);
     throw LatchError(LatchError::Kind::lease_expired, kTooSlow);
   }
   co_return Outcome::done;

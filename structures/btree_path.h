@@ -6,6 +6,7 @@
 
 #include <sidelatch/structures/btree.h>
 
+#include <cstddef>
 #include <utility>
 
 namespace sidelatch::structures {
@@ -46,6 +47,40 @@ struct BTree::Latched {
   ~Latched() = default;
 
   [[nodiscard]] explicit operator bool() const noexcept { return outcome == Outcome::done; }
+};
+
+/// A node that a worker has taken from its spares, and to which nothing leads yet. However the operation ends, it is a
+/// spare again then.
+class BTree::Unlinked {
+ public:
+  Unlinked(Worker& worker, const Latched& node) noexcept
+      : worker_(&worker), reactor_(&worker.reactor()), ref_(node.ref), is_unlinked_(static_cast<bool>(node)) {}
+  Unlinked(const Unlinked&) = delete;
+  Unlinked& operator=(const Unlinked&) = delete;
+  ~Unlinked() {
+    if (!is_unlinked_ || reactor_->abandons_tasks()) {
+      return;
+    }
+    // If the connection fails while the node is unlatched, a session without an owner id may hold the latch for ever.
+    const std::size_t memory_node = ref_.memory_node();
+    if (!in_doubt_ || worker_->session(memory_node).options().owner != 0) {
+      worker_->spares_[memory_node].push_back(ref_.object());
+    }
+  }
+  /// Call them around what ends the node's latch.
+  void unlatch_begins() noexcept { in_doubt_ = true; }
+  void is_unlatched() noexcept { in_doubt_ = false; }
+  /// The node that leads to it is written from now on.
+  void link_begins() noexcept { is_unlinked_ = false; }
+  /// It was not written.
+  void link_failed() noexcept { is_unlinked_ = true; }
+
+ private:
+  Worker* worker_;
+  fabric::Reactor* reactor_;
+  NodeRef ref_;
+  bool is_unlinked_;
+  bool in_doubt_ = false;
 };
 
 /// What a sweep has done.
