@@ -2,6 +2,7 @@
 #include "btree_fixture.h"
 #include "tests/sync/victim.h"
 
+#include <sidelatch/fabric/sim/network_device.h>
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/lease.h>
 
@@ -37,9 +38,28 @@ Task<void> put_if_connected(const BTree& tree, BTree::Worker& worker, std::uint6
   } catch (const FabricError&) {  // the connection was lost
   }
 }
+Task<void> put_if_in_time(const BTree& tree, BTree::Worker& worker, std::uint64_t key, bool& in_time) {
+  try {
+    co_await put(tree, worker, key);
+  } catch (const LatchError& error) {
+    EXPECT_EQ(error.kind(), LatchError::Kind::lease_expired);
+    in_time = false;
+  }
+}
 Task<void> drain(Client& client) { co_await client.drain(); }
 Task<void> reconnect(Client& client) { co_await client.reconnect(); }
 Task<void> close(Client& client) { co_await client.close(); }
+
+// Before the memory nodes. What passes takes its time.
+class Way final : public sim::NetworkDevice {
+ public:
+  [[nodiscard]] Duration cable() const override { return from_ns(100); }
+  [[nodiscard]] Duration latency() const override { return delay; }
+  [[nodiscard]] Verdict request(Message& /*message*/) override { return Verdict::forward; }
+  void answer(Message& /*message*/) override {}
+
+  Duration delay{};
+};
 
 // A tree on two memory nodes with one worker, whose next insert splits a node. The worker has the new nodes in hand: it
 // has emptied a larger tree before.
@@ -89,6 +109,17 @@ class Split {
     forest_.run(reconnect(worker_));
     return is_under_way;
   }
+  // The memory nodes answer after that time no more until a lease has ended. False: the insert did not fail.
+  bool outlast_a_lease_after(double ns) {
+    bool in_time = true;
+    forest_.spawn(put_if_in_time(*forest_.tree, worker_, next_, in_time));
+    forest_.world.reactor().run_for(from_ns(ns));
+    way_.delay = kLease;
+    forest_.world.reactor().run_for(from_ns(5'000));
+    way_.delay = {};
+    forest_.run_all();
+    return !in_time;
+  }
   void expect_that_no_node_is_lost() {
     forest_.run(close(worker_));
     const BTreeReport after = report();
@@ -102,15 +133,20 @@ class Split {
     static const ExclusiveLatch latch(LatchLevel::combined);
     return latch;
   }
-  static BTreeWorkerOptions with_lease() {
+  static constexpr Duration kLease = from_ns(1e6);
+  BTree::Worker& add_worker() {
+    for (Node* const node : forest_.nodes) {
+      forest_.world.put_before(*node, way_);
+    }
     BTreeWorkerOptions options;
     options.session.owner = 1;
-    options.session.lease = {from_ns(1e9), from_ns(1e8)};
-    return options;
+    options.session.lease = {kLease, kLease / 10};
+    return forest_.add_worker(options);
   }
 
+  Way way_;
   Forest forest_{latch(), small_nodes(), 2};
-  BTree::Worker& worker_ = forest_.add_worker(with_lease());
+  BTree::Worker& worker_ = add_worker();
   std::uint64_t next_;
 };
 
@@ -158,6 +194,18 @@ TEST_P(SplitsThatFail, BecauseTheirTaskIsDestroyedLoseNoNode) {
     split.destroy_after(ns);
     split.expect_that_no_node_is_lost();
   }
+}
+
+TEST_P(SplitsThatFail, BecauseTheLeaseEndsLoseNoNode) {
+  const double longest = to_ns(Split(inserts_).insert());
+  int failures = 0;
+  for (double ns = 0; ns < longest; ns += kStep) {
+    SCOPED_TRACE(testing::Message() << ns << " ns");
+    Split split(inserts_);
+    failures += split.outlast_a_lease_after(ns) ? 1 : 0;
+    split.expect_that_no_node_is_lost();
+  }
+  EXPECT_GT(failures, 0);
 }
 
 }  // namespace btree_balance
