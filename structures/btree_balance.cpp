@@ -55,15 +55,7 @@ Task<bool> BTree::write_both(Worker& worker, Latched& first, Latched& second) co
   co_return written;
 }
 
-// The same as write() for a node to which nothing leads.
-Task<bool> BTree::write_unlinked(Worker& worker, Latched& node, Unlinked& unlinked) const {
-  unlinked.unlatch_begins();
-  const bool written = co_await write(worker, node);
-  unlinked.is_unlatched();
-  co_return written;
-}
-
-// The same as leave().
+// The same as leave() for a node to which nothing leads.
 Task<void> BTree::leave_unlinked(Latched& node, Unlinked& unlinked) {
   unlinked.unlatch_begins();
   co_await leave(node.guard);
@@ -349,14 +341,11 @@ Task<Outcome> BTree::split(Worker& worker, Latched& full, std::size_t kept) cons
   left.finish();
   // The right half is complete before the left one links to it. Nobody changes the right half through the parent before
   // all clients see that the left one has shrunk.
-  bool written = co_await write_unlinked(worker, fresh, unlinked);
-  if (written) {
-    unlinked.link_begins();
-    written = co_await write(worker, full);
-  }
+  unlinked.unlatch_begins();
+  unlinked.link_begins(full);
+  const bool written = co_await write_both(worker, fresh, full);
   if (!written) {
     unlinked.link_failed();
-    co_await leave(full.guard);
     throw LatchError(LatchError::Kind::lease_expired, kTooSlow);
   }
   const Outcome outcome =
@@ -398,14 +387,14 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root, std::size_t half)
   node.insert(0, 0, first.ref);
   node.insert(1, separator, second.ref);
   node.finish();
-  bool written = co_await write_unlinked(worker, second, unlinked_second);
+  unlinked_second.unlatch_begins();
+  bool written = co_await write(worker, second);
   if (written) {
-    written = co_await write_unlinked(worker, first, unlinked_first);
-  }
-  if (written) {
-    unlinked_first.link_begins();
-    unlinked_second.link_begins();
-    written = co_await write(worker, root);
+    unlinked_second.is_unlatched();
+    unlinked_first.unlatch_begins();
+    unlinked_first.link_begins(root);
+    unlinked_second.link_begins(root);
+    written = co_await write_both(worker, first, root);
   }
   if (!written) {
     unlinked_first.link_failed();

@@ -221,7 +221,6 @@ class BTree {
   [[nodiscard]] fabric::Task<void> free_node(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<bool> write(Worker& worker, Latched& node) const;
   [[nodiscard]] fabric::Task<bool> write_both(Worker& worker, Latched& first, Latched& second) const;
-  [[nodiscard]] fabric::Task<bool> write_unlinked(Worker& worker, Latched& node, Unlinked& unlinked) const;
   [[nodiscard]] static fabric::Task<void> leave_unlinked(Latched& node, Unlinked& unlinked);
 
   // btree_load.cpp: bulk loads.
