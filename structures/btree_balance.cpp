@@ -55,6 +55,13 @@ Task<bool> BTree::write_both(Worker& worker, Latched& first, Latched& second) co
   co_return written;
 }
 
+// The same as leave() for a node to which nothing leads.
+Task<void> BTree::leave_unlinked(Latched& node, Unlinked& unlinked) {
+  unlinked.unlatch_begins();
+  co_await leave(node.guard);
+  unlinked.is_unlatched();
+}
+
 // The memory node for a tree node with this lowest key.
 std::size_t BTree::place_for(const Worker& worker, std::uint64_t low) const {
   const std::size_t nodes = memory_nodes();
@@ -320,6 +327,7 @@ Task<Outcome> BTree::split(Worker& worker, Latched& full, std::size_t kept) cons
     const Outcome outcome = co_await spare_is_free(worker, fresh);
     co_return outcome;
   }
+  Unlinked unlinked(worker, fresh);
   NodeEdit right(*format_, fresh.guard.payload());
   right.clear(left.header.level);
   right.header.low = separator;
@@ -333,9 +341,11 @@ Task<Outcome> BTree::split(Worker& worker, Latched& full, std::size_t kept) cons
   left.finish();
   // The right half is complete before the left one links to it. Nobody changes the right half through the parent before
   // all clients see that the left one has shrunk.
+  unlinked.unlatch_begins();
+  unlinked.link_begins(full);
   const bool written = co_await write_both(worker, fresh, full);
   if (!written) {
-    co_await free_node(worker, fresh.ref);
+    unlinked.link_failed();
     throw LatchError(LatchError::Kind::lease_expired, kTooSlow);
   }
   const Outcome outcome =
@@ -349,19 +359,18 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root, std::size_t half)
   const std::size_t count = node.header.count;
   const std::uint64_t separator = node.keys()[half];
   Latched first = co_await new_node(worker, 0);
+  Unlinked unlinked_first(worker, first);
   Latched second(first.outcome);
   if (first) {
     second = co_await new_node(worker, separator);
   }
   if (!second) {
-    if (first) {
-      co_await leave(first.guard);
-      co_await free_node(worker, first.ref);
-    }
+    co_await leave_unlinked(first, unlinked_first);
     co_await leave(root.guard);
     const Outcome outcome = co_await spare_is_free(worker, first ? second : first);
     co_return outcome;
   }
+  Unlinked unlinked_second(worker, second);
   NodeEdit left(*format_, first.guard.payload());
   NodeEdit right(*format_, second.guard.payload());
   for (NodeEdit* child : {&left, &right}) {
@@ -378,15 +387,20 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root, std::size_t half)
   node.insert(0, 0, first.ref);
   node.insert(1, separator, second.ref);
   node.finish();
+  unlinked_second.unlatch_begins();
   bool written = co_await write(worker, second);
   if (written) {
+    unlinked_second.is_unlatched();
+    unlinked_first.unlatch_begins();
+    unlinked_first.link_begins(root);
+    unlinked_second.link_begins(root);
     written = co_await write_both(worker, first, root);
   }
   if (!written) {
-    co_await leave(first.guard);
+    unlinked_first.link_failed();
+    unlinked_second.link_failed();
+    co_await leave_unlinked(first, unlinked_first);
     co_await leave(root.guard);
-    co_await free_node(worker, first.ref);
-    co_await free_node(worker, second.ref);
     throw LatchError(LatchError::Kind::lease_expired, kTooSlow);
   }
   co_return Outcome::done;

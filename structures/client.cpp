@@ -83,10 +83,12 @@ Client::Client(Node& node, std::span<Node* const> memory_nodes, std::uint64_t by
   }
 }
 
-// The sessions end first: their ends wait for what the queue pairs have posted.
+Client::~Client() { end_sessions(); }
+
+// The sessions end before their queue pairs: their ends wait for what these have posted.
 Client& Client::operator=(Client&& other) noexcept {
   if (this != &other) {
-    sessions_.clear();
+    end_sessions();
     queue_pairs_ = std::move(other.queue_pairs_);
     revoker_ = std::move(other.revoker_);
     sessions_ = std::move(other.sessions_);
@@ -97,6 +99,36 @@ Client& Client::operator=(Client&& other) noexcept {
     opened_ = std::move(other.opened_);
   }
   return *this;
+}
+
+void Client::end_sessions() noexcept {
+  if (!sessions_.empty() && !reactor().explores() && !reactor().abandons_tasks()) {
+    end_sessions_in_time();
+  }
+  sessions_.clear();
+}
+
+// While one memory node is waited for, the others go on. So all are waited for together, but for half of the time only:
+// then those that have answered end, and those that have not share what is left.
+void Client::end_sessions_in_time() {
+  Reactor& reactor = this->reactor();
+  const auto idle = [](const auto& session) { return session->qp().outstanding_so_far() == 0; };
+  const Duration linger = sessions_.front()->options().linger;  // of all sessions
+  const Time until = reactor.now() + std::min(linger, Time::max() - reactor.now());
+  const auto waits =
+      std::partition(sessions_.begin(), sessions_.end(), [](const auto& session) { return !session->begin_end(); });
+  if (sessions_.end() - waits > 1) {
+    const Time half_way = reactor.now() + (until - reactor.now()) / 2;
+    for (auto session = waits; session != sessions_.end(); ++session) {
+      const Duration left = std::max(Duration::zero(), half_way - reactor.now());
+      static_cast<void>(reactor.wait_until_idle((*session)->qp(), left));
+    }
+  }
+  static_cast<void>(std::partition(waits, sessions_.end(), idle));
+  for (auto session = waits; session != sessions_.end(); ++session) {
+    (*session)->end_by(reactor.now() + (until - reactor.now()) / (sessions_.end() - session));
+    session->reset();
+  }
 }
 
 Task<void> Client::drain() {

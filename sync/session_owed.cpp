@@ -1,8 +1,10 @@
-// What a session owes: latches that its operations could not give back, and the session's end.
+// What a session owes: latches that its operations could not give back. session_end.cpp has its end.
 #include <sidelatch/sync/guard.h>
 #include <sidelatch/sync/latch_word.h>
 #include <sidelatch/sync/scheme.h>
 #include <sidelatch/sync/session.h>
+
+#include "owed_requests.h"
 
 #include <fmt/format.h>
 
@@ -18,26 +20,10 @@ using namespace fabric;
 
 namespace {
 
-// Leaves the word of a dead holder in the latch, or frees it if there was none.
-WorkRequest unlatch_of(const OwedLatch& owed) {
-  switch (owed.by) {
-    case UnlatchBy::swap_apart:
-      return compare_swap(owed.latch, compact_word(owed.word), compact_word(owed.inherited));
-    case UnlatchBy::count_back:
-      return compare_swap(owed.latch, owed.word, owed.word - 1);
-    case UnlatchBy::subtraction:
-      break;
-  }
-  return fetch_add(owed.latch, owed.inherited - owed.word);
-}
-
 RemoteSpan latch_of(const Hold& hold) {
   return hold.unlatch_by == UnlatchBy::swap_apart ? hold.session->options().latches.word_of(hold.object)
                                                   : hold.object.latch();
 }
-
-// Of the request that was asked.
-std::uint64_t number_of(const OwedLatch::Asked& asked) { return asked.number != 0 ? asked.number : asked.posting.last; }
 
 bool is_commit(const OwedLatch& owed) { return !owed.writes.empty() || owed.version.length != 0; }
 
@@ -51,13 +37,6 @@ bool may_be_held(std::uint64_t word, const OwedLatch& owed) {
   }
   return holder_of(word) == holder_of(owed.word);
 }
-
-bool becomes_idle(QueuePair& pair, Time until) {
-  Reactor& reactor = pair.reactor();
-  return reactor.wait_until_idle(pair, std::max(Duration::zero(), until - reactor.now()));
-}
-
-Time half_way(Time now, Time until) { return now + (until - now) / 2; }
 
 }  // namespace
 
@@ -230,6 +209,23 @@ void Session::posted_unlatch_apart(const Hold& hold, const Posting& unlatch) {
   errors_seen_ = kOwes;
 }
 
+// Its commit is done, or there was none.
+void Session::posted_unlatch(OwedLatch&& owed, const Posting& unlatch) {
+  if (owed.by == UnlatchBy::swap_apart) {
+    owed.writes.clear();
+    owed.asked = {.posting = unlatch};
+    unlatches_apart_.push_back(std::move(owed));
+    errors_seen_ = kOwes;
+    return;
+  }
+  posted_unlatch(owed.latch, owed.word, unlatch.last);
+  if (has_lease()) {
+    Unlatches::Commit& none = unlatches_.new_commit();
+    none = {};
+    none.inherited = owed.inherited;
+  }
+}
+
 // An unlatch that a lost connection may have taken with it is owed.
 void Session::notice_unlatches_apart() {
   std::erase_if(unlatches_apart_, [&](OwedLatch& owed) {
@@ -314,24 +310,13 @@ class Session::OwedUnderWay {
     if (owed.by == UnlatchBy::count_back && unlatch.happened()) {
       return;  // it happens, or the switch's control plane gives it back
     }
-    if (owed.by == UnlatchBy::swap_apart && happens) {  // what was written is placed
-      owed.writes.clear();
-      owed.asked.posting = unlatch;
-      session_->unlatches_apart_.push_back(std::move(owed));
-      session_->errors_seen_ = kOwes;
+    const bool is_apart = owed.by == UnlatchBy::swap_apart;  // what was written is placed then
+    if (happens && (is_apart || (owed.by == UnlatchBy::subtraction && !owed.free_by_write))) {
+      session_->posted_unlatch(std::move(owed), unlatch);
       return;
     }
-    if (owed.by != UnlatchBy::subtraction || owed.free_by_write || !happens) {
-      owed.certain = owed.certain && !unlatch.happened();
-      session_->owe_again(std::move(owed));
-      return;
-    }
-    session_->posted_unlatch(owed.latch, owed.word, unlatch.last);
-    if (session_->has_lease()) {
-      Unlatches::Commit& commit = session_->unlatches_.new_commit();
-      commit = {};
-      commit.inherited = owed.inherited;
-    }
+    owed.certain = owed.certain && !unlatch.happened();
+    session_->owe_again(std::move(owed));
   }
   void is_over() noexcept { is_over_ = true; }
 
@@ -454,141 +439,6 @@ Task<void> Session::give_back(OwedLatch& owed, Posting& unlatch) {
     co_await qp_->compare_swap(owed.version, owed.version_before, owed.version_before + 1);
   }
   co_await pair_of(owed).submit(unlatch, unlatch_of(owed));
-}
-
-// A WRITE's completion does not prove that it is placed (rule 2), and if the memory node ends the queue pair, it would
-// be lost (rule 10). An atomic behind it proves it (rule 5). This one changes nothing, and needs no buffer.
-WorkRequest Session::proof_of_placement() const {
-  return compare_swap({unplaced_latch_, 8, unplaced_rkey_}, kFree, kFree);
-}
-
-// At the session's end: whether the proof was posted.
-bool Session::prove_placement_at_end(Time until) {
-  try {
-    const std::array<WorkRequest, 1> proof = {proof_of_placement()};
-    return becomes_idle(*qp_, until) && qp_->post(proof);
-  } catch (const FabricError&) {
-    return false;
-  }
-}
-
-Task<void> Session::close() {
-  do {
-    co_await settle();
-    if (!is_placed()) {
-      co_await qp_->submit(proof_of_placement());
-      unplaced_latch_ = {};
-    }
-    co_await qp_->drain();
-    if (options_.latches.queue_pair != nullptr) {
-      co_await options_.latches.queue_pair->drain();
-      notice_unlatches_apart();
-    }
-  } while (!owed_.empty());  // an unlatch apart may have been lost meanwhile
-  unlatches_.prune(qp_->completed_so_far());
-  if (!in_doubt_.empty()) {
-    throw FabricError(
-        Status::disconnected,
-        fmt::format("{} {} in doubt since a connection was lost: each may stay held for ever, and the update that it "
-                    "guarded may be lost. See in_doubt() and docs/leases.md; give sessions owner ids and leases",
-                    in_doubt_.size(), in_doubt_.size() == 1 ? "latch is" : "latches are"));
-  }
-}
-
-Session::~Session() {
-  if (!unlatches_.empty() || !unlatches_apart_.empty() || !owed_.empty() || !in_doubt_.empty() || !is_placed()) {
-    finish();
-  }
-}
-
-// At the session's end nothing can be awaited.
-void Session::see_outcomes(QueuePair* memory, QueuePair* latches, Time until) {
-  if (memory != nullptr) {
-    static_cast<void>(becomes_idle(*memory, latches == nullptr ? until : half_way(now(), until)));
-  }
-  if (latches != nullptr) {
-    static_cast<void>(becomes_idle(*latches, until));
-  }
-  std::erase_if(owed_, [&](OwedLatch& owed) {
-    const QueuePair& pair = pair_of(owed);
-    const OwedLatch::Asked asked = owed.asked;
-    const bool is_known = !owed.certain && owed.queue == nullptr && pair.carries(asked.posting) &&
-                          asked.posting.last <= pair.completed_so_far();
-    if (!is_known) {
-      return false;
-    }
-    const std::optional<std::uint64_t> found = pair.result_of(number_of(asked));
-    owed.certain = owed.word == kOneReader || (found && *found == asked.expected);
-    return found && !owed.certain;
-  });
-}
-
-// Whether the unlatch was posted, of which nobody knows whether it happens before its queue pair is idle.
-bool Session::unlatch_at_end(const OwedLatch& owed, Time until) {
-  QueuePair& pair = pair_of(owed);
-  if (!owed.certain || !owed.writes.empty() || owed.queue != nullptr || pair.state() != QueuePair::State::ready) {
-    return false;
-  }
-  try {
-    if (options_.versions_at_switch && !becomes_idle(pair, until)) {
-      return false;
-    }
-    const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed)};
-    return pair.state() == QueuePair::State::ready && pair.post(unlatch);
-  } catch (const FabricError&) {
-    return false;
-  }
-}
-
-// Where latches are apart, two queue pairs share `linger`. Each wait for the memory takes half of what is left at most,
-// so that a memory that is slow leaves time to free the latches. What they leave is the memory's.
-void Session::finish() {
-  Reactor& reactor = qp_->reactor();
-  if (reactor.explores() || reactor.abandons_tasks()) {
-    return;
-  }
-  const Time until = now() + std::min(options_.linger, Time::max() - now());
-  notice_failure();
-  notice_unlatches_apart();
-  const auto unless_failed = [](QueuePair* pair) { return pair->state() == QueuePair::State::error ? nullptr : pair; };
-  const bool are_apart = !unlatches_apart_.empty() || std::ranges::any_of(owed_, [](const OwedLatch& owed) {
-    return owed.by == UnlatchBy::swap_apart;
-  });
-  QueuePair* const memory = unless_failed(qp_);
-  QueuePair* const latches = are_apart ? unless_failed(options_.latches.queue_pair) : nullptr;
-  if (std::ranges::any_of(owed_, [](const OwedLatch& owed) { return owed.asked.posting.happened(); })) {
-    see_outcomes(memory, latches, until);
-  }
-  std::size_t unlatches_at_memory = 0;
-  const std::size_t unlatches = std::erase_if(owed_, [&](const OwedLatch& owed) {
-    const bool posted = unlatch_at_end(owed, until);
-    unlatches_at_memory += posted && owed.by != UnlatchBy::swap_apart ? 1 : 0;
-    return posted;
-  });
-  bool proved = memory == nullptr || is_placed();
-  if (memory != nullptr && latches != nullptr) {
-    proved = proved || prove_placement_at_end(half_way(now(), until));
-    static_cast<void>(becomes_idle(*memory, half_way(now(), until)));
-  }
-  const bool latches_are_idle = latches == nullptr || becomes_idle(*latches, until);
-  proved = proved || prove_placement_at_end(until);
-  const bool memory_is_idle = memory == nullptr || (becomes_idle(*memory, until) && proved);
-  if (failures_ == qp_->failures()) {
-    unlatches_.prune(qp_->completed_so_far());
-  }
-  notice_unlatches_apart();
-  const auto unknown =
-      static_cast<std::uint64_t>(std::ranges::count_if(owed_, [](const OwedLatch& owed) { return !owed.certain; }));
-  LostWork lost{.unlatches = unknown + unlatches_apart_.size() +
-                             (memory_is_idle ? 0 : unlatches_.size() + unlatches_at_memory) +
-                             (latches_are_idle ? 0 : unlatches - unlatches_at_memory),
-                .latches = owed_.size() - unknown + in_doubt_.size()};
-  if (!memory_is_idle && !is_placed() && lost.nothing()) {
-    lost.unlatches = 1;  // which has completed, and may not be placed
-  }
-  if (!lost.nothing()) {
-    options_.lost_work(lost);
-  }
 }
 
 }  // namespace sidelatch::sync

@@ -2,17 +2,23 @@
 #include "btree_fixture.h"
 #include "hash_table_rig.h"
 #include "tests/message_of.h"
+#include "tests/sync/victim.h"
 
+#include <sidelatch/fabric/sim/network_device.h>
 #include <sidelatch/structures/client.h>
 #include <sidelatch/sync/exclusive_latch.h>
+#include <sidelatch/sync/latch_word.h>
 #include <sidelatch/sync/lease.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +75,161 @@ TEST(Client, MayBeReplacedByAnotherOne) {
     ASSERT_EQ(forest.run(get(*forest.tree, worker, key, value)), Outcome::done) << key;
     EXPECT_EQ(value, key + 1);
   }
+}
+
+constexpr Duration kLinger = from_ns(1e6);
+constexpr Duration kFast{};
+constexpr Duration kSlow = from_ns(8.4e5);  // more than three quarters of kLinger, and not all of it
+constexpr Duration kDead = from_ns(1e9);    // answers when nobody waits any more
+
+// Before a memory node. Requests take their time. Answers do not: the simulated NIC of the client would take others
+// only after one that is on its way.
+class Way final : public sim::NetworkDevice {
+ public:
+  [[nodiscard]] Duration cable() const override { return from_ns(100); }
+  [[nodiscard]] Duration latency() const override { return delay; }
+  [[nodiscard]] Verdict request(Message& /*message*/) override { return Verdict::forward; }
+  void answer(Message& /*message*/) override { delay = kFast; }
+
+  Duration delay = kFast;
+};
+
+// From the commit on, which nobody waits for, the way takes its time.
+Task<void> change_behind(const Scheme& scheme, Session& session, Object object, Way& way, Duration delay) {
+  ExclusiveGuard guard = co_await scheme.latch(session, object);
+  way.delay = delay;
+  co_await guard.commit();
+}
+Task<void> latch_and_abort(const Scheme& scheme, Session& session, Object object) {
+  ExclusiveGuard guard = co_await scheme.latch(session, object);
+  co_await guard.abort();
+}
+
+// A client of some memory nodes with an object at each.
+struct Ends {
+  explicit Ends(std::size_t memory_nodes) : ways(memory_nodes) {
+    reported = {};
+    for (Way& way : ways) {
+      nodes.push_back(&world.add_node("storage"));
+      world.put_before(*nodes.back(), way);
+      memory.push_back(nodes.back()->allocate(layout.total_bytes(), Access::remote_all));
+      objects.emplace_back(layout, memory.back().remote());
+    }
+    client.emplace(world.add_node("client"), nodes, sync::buffer_bytes(layout.shape()),
+                   SessionOptions{.linger = kLinger, .lost_work = [](const LostWork& lost) {
+                                    reported.unlatches += lost.unlatches;
+                                    reported.latches += lost.latches;
+                                  }});
+  }
+  void change(std::size_t memory_node, Duration delay) {
+    world.reactor().run(
+        change_behind(latch, client->session(memory_node), objects[memory_node].at(0), ways[memory_node], delay));
+    ASSERT_NE(client->session(memory_node).qp().outstanding(), 0U);
+  }
+  // A task that is destroyed while its CAS is on its way.
+  void leave_a_latch(std::size_t memory_node) {
+    Victim victim(latch_and_abort(latch, client->session(memory_node), objects[memory_node].at(1)));
+    victim.destroy();
+    ASSERT_EQ(client->session(memory_node).owed(), 1U);
+  }
+  // Returns how long it takes.
+  Duration end() {
+    const Time begin = world.reactor().now();
+    client.reset();
+    return world.reactor().now() - begin;
+  }
+  [[nodiscard]] std::uint64_t latch_word(std::size_t memory_node, std::uint64_t object) const {
+    std::uint64_t word = 0;
+    std::memcpy(&word, memory[memory_node].bytes().data() + layout.latch(object), sizeof word);
+    return word;
+  }
+
+  const ExclusiveLatch latch{LatchLevel::async};
+  std::vector<Way> ways;  // they stay as long as the simulation runs
+  sim::Simulation world{{.profile = sim::load_profile("connectx5")}};
+  const Layout layout{latch.shape(64, latch.default_layout()), latch.default_layout(), 2};
+  std::vector<Node*> nodes;
+  std::vector<MemoryRegion> memory;
+  std::vector<ObjectArray> objects;
+  std::optional<Client> client;
+  static inline LostWork reported{};
+};
+
+TEST(ClientEnd, WaitsForAllMemoryNodesNoLongerThanLinger) {
+  Ends scene(3);
+  for (const std::size_t memory_node : {0U, 1U, 2U}) {
+    scene.change(memory_node, kDead);
+  }
+  EXPECT_LE(scene.end(), kLinger);
+  EXPECT_EQ(Ends::reported.unlatches, 3U);
+}
+
+TEST(ClientEnd, WaitsNoLongerThanItMust) {
+  Ends scene(2);
+  for (const std::size_t memory_node : {0U, 1U}) {
+    scene.change(memory_node, kFast);
+    scene.leave_a_latch(memory_node);
+  }
+  EXPECT_LT(scene.end(), kLinger / 20);
+  EXPECT_TRUE(Ends::reported.nothing());
+}
+
+TEST(ClientEnd, ADeadMemoryNodeLeavesTimeForTheOthers) {
+  for (const std::size_t dead : {0U, 1U, 2U}) {
+    SCOPED_TRACE(dead);
+    Ends scene(3);
+    scene.change(dead, kDead);
+    for (const std::size_t other : {(dead + 1) % 3, (dead + 2) % 3}) {
+      scene.leave_a_latch(other);
+    }
+    EXPECT_LE(scene.end(), kLinger);
+    for (const std::size_t other : {(dead + 1) % 3, (dead + 2) % 3}) {
+      EXPECT_EQ(scene.latch_word(other, 1), kFree);
+    }
+    EXPECT_EQ(Ends::reported.unlatches, 1U);
+    EXPECT_EQ(Ends::reported.latches, 0U);
+  }
+}
+
+// Both have not answered after half of the time. The slow one answers, and is asked once more.
+TEST(ClientEnd, ADeadMemoryNodeLeavesTimeForASlowOne) {
+  for (const std::size_t dead : {0U, 1U}) {
+    SCOPED_TRACE(dead);
+    Ends scene(2);
+    scene.change(dead, kDead);
+    scene.ways[1 - dead].delay = kLinger * 6 / 10;
+    scene.leave_a_latch(1 - dead);
+    EXPECT_LE(scene.end(), kLinger);
+    EXPECT_EQ(scene.latch_word(1 - dead, 1), kFree);
+    EXPECT_EQ(Ends::reported.unlatches, 1U);
+    EXPECT_EQ(Ends::reported.latches, 0U);
+  }
+}
+
+TEST(ClientEnd, ASlowMemoryNodeHasAllTheTimeThatTheOthersLeave) {
+  for (const std::size_t slow : {0U, 1U}) {
+    SCOPED_TRACE(slow);
+    Ends scene(2);
+    scene.change(slow, kSlow);
+    scene.change(1 - slow, kFast);
+    scene.leave_a_latch(1 - slow);
+    EXPECT_LE(scene.end(), kLinger);
+    for (const std::size_t memory_node : {0U, 1U}) {
+      EXPECT_EQ(scene.latch_word(memory_node, 0), kFree);
+    }
+    EXPECT_TRUE(Ends::reported.nothing());
+  }
+}
+
+// As it does where another client takes its place.
+TEST(ClientEnd, OfAClientThatIsReplacedTakesNoLongerThanLinger) {
+  Ends scene(2);
+  for (const std::size_t memory_node : {0U, 1U}) {
+    scene.change(memory_node, kDead);
+  }
+  const Time begin = scene.world.reactor().now();
+  *scene.client = Client(scene.world.add_node("client"), scene.nodes, 256);
+  EXPECT_LE(scene.world.reactor().now() - begin, kLinger);
 }
 
 struct Counting : Revoker {

@@ -1,4 +1,5 @@
-// The end of a session whose latches are apart from its objects: it waits for two queue pairs, and one may be slow.
+// The end of a session: how long it waits, for one queue pair or for two, of which one may be slow, and what it gives
+// back meanwhile.
 #include "store.h"
 #include "victim.h"
 
@@ -6,14 +7,17 @@
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/latch_word.h>
 #include <sidelatch/sync/switch_latch.h>
+#include <sidelatch/sync/switched_version.h>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <tuple>
+#include <vector>
 
 namespace sidelatch::sync {
 namespace {
@@ -32,11 +36,19 @@ class Way final : public sim::NetworkDevice {
   explicit Way(Duration latency) : latency_(latency) {}
   [[nodiscard]] Duration cable() const override { return from_ns(100); }
   [[nodiscard]] Duration latency() const override { return latency_; }
-  [[nodiscard]] Verdict request(Message& /*message*/) override { return Verdict::forward; }
-  void answer(Message& /*message*/) override {}
+  [[nodiscard]] Verdict request(Message& message) override {
+    requests.push_back(message.request);
+    most_at_once = std::max(most_at_once, ++at_once_);
+    return Verdict::forward;
+  }
+  void answer(Message& /*message*/) override { --at_once_; }
+
+  std::vector<WorkRequest> requests;  // that have come by
+  int most_at_once = 0;
 
  private:
   Duration latency_;
+  int at_once_ = 0;
 };
 
 Task<void> latch_and_abort(const Scheme& scheme, Session& session, Object object) {
@@ -82,6 +94,11 @@ struct Scene {
     EXPECT_EQ(latches->outstanding(), 1U);
     victim.destroy();
     EXPECT_EQ(session->owed(), 1U);
+  }
+  void run_until_posted(std::uint64_t requests) {
+    while (session->qp().posted() < requests) {
+      store.world.reactor().run_for(from_ns(100));
+    }
   }
   // Returns how long it takes.
   Duration end_session() {
@@ -160,6 +177,133 @@ TEST(SessionEnd, ReportsOnlyWhatTheDeadMemoryWasAskedFor) {
   EXPECT_EQ(scene.word(), kFree);
   EXPECT_EQ(Scene::reported.unlatches, 1U);
   EXPECT_EQ(Scene::reported.latches, 0U);
+}
+
+// A latch that the session holds for certain: its operation was destroyed while it read the object. Of the other latch
+// only the outcome of a CAS can tell.
+TEST(SessionEnd, ALatchThatIsHeldForCertainIsFreeAlthoughTheSwitchIsDead) {
+  const ExclusiveLatch at_memory(LatchLevel::basic);
+  Scene scene(kFast, kDead);
+  Victim asks_switch(latch_and_abort(scene.scheme, *scene.session, scene.store.objects.at(0)));
+  Victim reads(latch_and_abort(at_memory, *scene.session, scene.store.objects.at(2)));
+  scene.run_until_posted(2);
+  reads.destroy();
+  asks_switch.destroy();
+  ASSERT_EQ(scene.session->owed(), 2U);
+  EXPECT_LE(scene.end_session(), kLinger);
+  EXPECT_EQ(scene.store.latch_word(2), kFree);
+  EXPECT_EQ(Scene::reported.unlatches, 1U) << "the one that the switch was asked for";
+  EXPECT_EQ(Scene::reported.latches, 0U);
+}
+
+TEST(SessionEnd, ALatchThatIsHeldForCertainIsFreeAsSoonAsTheMemoryAnswers) {
+  const ExclusiveLatch at_memory(LatchLevel::basic);
+  Scene scene(kSlow, kFast);
+  Victim reads(latch_and_abort(at_memory, *scene.session, scene.store.objects.at(2)));
+  scene.run_until_posted(2);
+  Victim asks(latch_and_abort(at_memory, *scene.session, scene.store.objects.at(1)));
+  reads.destroy();
+  asks.destroy();
+  ASSERT_EQ(scene.session->owed(), 2U);
+  EXPECT_LE(scene.end_session(), kLinger);
+  EXPECT_EQ(scene.store.latch_word(2), kFree) << "there is time for one answer, and not for two";
+  EXPECT_EQ(Scene::reported.unlatches, 1U) << "its CAS was answered, and its unlatch was not";
+  EXPECT_EQ(Scene::reported.latches, 0U);
+}
+
+// Who finds the second object free expects to see the commit of the first.
+TEST(SessionEnd, AnUnlatchStaysBehindTheCommitsBeforeIt) {
+  const ExclusiveLatch behind(LatchLevel::async);
+  const ExclusiveLatch at_memory(LatchLevel::basic);
+  Scene scene(kFast, kFast);
+  Victim commits(
+      change_behind(behind, *scene.session, scene.store.objects.at(1)));  // CAS and READ, WRITE and FETCH-ADD
+  Victim reads(latch_and_abort(at_memory, *scene.session, scene.store.objects.at(2)));  // CAS, READ
+  scene.run_until_posted(6);
+  Victim asks(latch_and_abort(at_memory, *scene.session, scene.store.objects.at(3)));
+  reads.destroy();
+  asks.destroy();
+  ASSERT_EQ(scene.session->owed(), 2U);
+  static_cast<void>(scene.end_session());
+  const RemoteSpan latch = scene.store.objects.at(2).latch();
+  const auto unlatch = std::ranges::find_if(scene.memory_way.requests, [&](const WorkRequest& request) {
+    return request.opcode == Opcode::fetch_add && request.remote == latch.address;
+  });
+  ASSERT_NE(unlatch, scene.memory_way.requests.end());
+  EXPECT_TRUE(unlatch->fence);
+  for (const std::uint64_t object : {1U, 2U, 3U}) {
+    EXPECT_EQ(scene.store.latch_word(object), kFree) << object;
+  }
+  EXPECT_TRUE(Scene::reported.nothing());
+}
+
+Task<void> ask(QueuePair& qp, Object object) { co_await qp.compare_swap(object.latch(), kFree, kFree); }
+
+// The queue pair knows what a CAS has found until as many requests have followed as its send queue has places. Here the
+// unlatch is one too many.
+TEST(SessionEnd, TheUnlatchThatComesFirstPushesOutNoOutcome) {
+  const ExclusiveLatch latch(LatchLevel::basic);
+  Store store(latch);
+  Node& client = store.world.add_node("client");
+  const auto qp = client.connect(store.storage, {.send_queue_depth = 4});
+  static LostWork reported;
+  reported = {};
+  {
+    Session session(*qp, buffer_bytes(store.layout.shape()),
+                    {.lost_work = [](const LostWork& lost) { reported = lost; }});
+    Victim asks(latch_and_abort(latch, session, store.objects.at(1)));
+    Victim reads(latch_and_abort(latch, session, store.objects.at(2)));
+    asks.destroy();
+    while (qp->posted() < 3) {  // CAS, CAS, READ
+      store.world.reactor().run_for(from_ns(100));
+    }
+    reads.destroy();
+    ASSERT_EQ(session.owed(), 2U);
+    store.run(ask(*qp, store.objects.at(3)));
+    ASSERT_EQ(qp->posted(), 4U);
+    ASSERT_NE(store.latch_word(1), kFree);
+    ASSERT_NE(store.latch_word(2), kFree);
+  }
+  EXPECT_EQ(store.latch_word(1), kFree);
+  EXPECT_EQ(store.latch_word(2), kFree);
+  EXPECT_TRUE(reported.nothing());
+}
+
+Task<void> latch_and_wait(const Scheme& scheme, Session& session, Object object) {
+  const ExclusiveGuard guard = co_await scheme.latch(session, object);
+  co_await session.qp().reactor().sleep(kDead);
+}
+
+// Such a switch takes one request of a queue pair at a time. A plain memory node answers in its place here.
+TEST(SessionEnd, ASwitchThatKeepsVersionsIsAskedOneThingAtATime) {
+  const SwitchedVersion scheme;
+  Store store(scheme);
+  Node& client = store.world.add_node("client");
+  const auto qp = client.connect(store.storage);
+  Way way(from_ns(1'000));
+  store.world.pass_through(*qp, way);
+  static LostWork reported;
+  reported = {};
+  {
+    Session session(*qp, buffer_bytes(store.layout.shape()),
+                    {.lost_work = [](const LostWork& lost) { reported = lost; }, .versions_at_switch = true});
+    Victim holds(latch_and_wait(scheme, session, store.objects.at(1)));
+    while (store.latch_word(1) == kFree || qp->outstanding() != 0) {
+      store.world.reactor().run_for(from_ns(100));
+    }
+    Victim asks(latch_and_abort(scheme, session, store.objects.at(2)));
+    while (qp->posted() < 4) {  // READ, CAS, READ, CAS
+      store.world.reactor().run_for(from_ns(100));
+    }
+    holds.destroy();
+    asks.destroy();
+    ASSERT_EQ(session.owed(), 2U);
+    ASSERT_EQ(qp->outstanding(), 1U);
+  }
+  EXPECT_EQ(way.most_at_once, 1);
+  EXPECT_EQ(store.latch_word(1) % 2, 0U);
+  EXPECT_EQ(store.latch_word(2) % 2, 0U);
+  EXPECT_TRUE(reported.nothing());
 }
 
 }  // namespace session_end

@@ -158,6 +158,7 @@ class BTree {
  private:
   struct Found;
   struct Latched;
+  class Unlinked;
   struct Swept;
   enum class Linked : std::uint8_t { no, yes, unknown };
   [[nodiscard]] fabric::Task<void> open(Worker& worker) const;
@@ -220,6 +221,7 @@ class BTree {
   [[nodiscard]] fabric::Task<void> free_node(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<bool> write(Worker& worker, Latched& node) const;
   [[nodiscard]] fabric::Task<bool> write_both(Worker& worker, Latched& first, Latched& second) const;
+  [[nodiscard]] static fabric::Task<void> leave_unlinked(Latched& node, Unlinked& unlinked);
 
   // btree_load.cpp: bulk loads.
   struct Load;

@@ -73,7 +73,8 @@ class Client {
   Client& operator=(const Client&) = delete;
   Client(Client&&) = default;
   Client& operator=(Client&& other) noexcept;
-  virtual ~Client() = default;  // a worker of a tree is one
+  /// Waits as sessions do at their end (sync/session.h), SessionOptions::linger at most for all of them together.
+  virtual ~Client();  // a worker of a tree is one
 
   [[nodiscard]] std::size_t memory_nodes() const noexcept { return sessions_.size(); }
   /// Throws std::out_of_range.
@@ -141,6 +142,8 @@ class Client {
 
  private:
   void look_at_connections();
+  void end_sessions() noexcept;
+  void end_sessions_in_time();
 
   // Ends an owner everywhere, as an operation at one memory node may be under a latch at another.
   class RevokerAtAll;

@@ -118,6 +118,11 @@ class Session {
   /// Waits, `linger` at most and without resuming any task, until everything that was posted has happened. What is lost
   /// is reported to options().lost_work. In a world that explores it does nothing.
   ~Session();
+  /// For clients with several sessions, which end together: the first part of the end, which posts what it can and
+  /// waits for nothing. Only end_by() and the destructor may follow. False: the destructor will not wait either.
+  [[nodiscard]] bool begin_end();
+  /// The destructor waits until then at most, and no longer than `linger`.
+  void end_by(fabric::Time until) noexcept { end_by_ = until; }
 
   [[nodiscard]] fabric::QueuePair& qp() noexcept { return *qp_; }
   [[nodiscard]] const SessionOptions& options() const noexcept { return options_; }
@@ -298,14 +303,17 @@ class Session {
   class OwedUnderWay;
   [[nodiscard]] OwedLatch take_next_owed();
   void owe_again(OwedLatch&& owed);
+  void posted_unlatch(OwedLatch&& owed, const fabric::Posting& unlatch);
   void notice_unlatches_apart();
   [[nodiscard]] bool is_placed() const noexcept { return unplaced_latch_.value == 0; }
   [[nodiscard]] fabric::WorkRequest proof_of_placement() const;
   [[nodiscard]] bool prove_placement_at_end(fabric::Time until);
   [[nodiscard]] fabric::QueuePair& pair_of(const OwedLatch& owed) const noexcept;
   void finish();
+  [[nodiscard]] bool awaits_outcome(const OwedLatch& owed) const;
+  void note_outcomes();
   void see_outcomes(fabric::QueuePair* memory, fabric::QueuePair* latches, fabric::Time until);
-  [[nodiscard]] bool unlatch_at_end(const OwedLatch& owed, fabric::Time until);
+  [[nodiscard]] bool unlatch_at_end(OwedLatch& owed, fabric::Time until, bool behind_commits);
 
   /// In a frame that need not wait it leaves nothing that a world that explores could tell.
   class SwitchAwaiter {
@@ -348,6 +356,7 @@ class Session {
   std::uint64_t errors_seen_;               // of the queue pair; kOwes while operations must look closer
   std::uint64_t failures_;                  // of the queue pair that this session knows
   std::uint64_t completed_seen_ = 0;        // requests of the queue pair that had completed when it last worked
+  fabric::Time end_by_ = fabric::Time::max();
   std::uint64_t random_;
   fabric::RKey unplaced_rkey_{};
   std::uint16_t epoch_ = 0;
