@@ -655,6 +655,11 @@ TEST(Refused, DeepNestingEndsWithAnErrorAndNotWithTheStack) {
   EXPECT_THAT(error_of(program({.body = "h.x.a = " + sum + ";"})), HasSubstr("unsupported: nesting this deep"));
 }
 
+// The largest width is one of a slice, too.
+TEST(Refused, ASliceOfAllBitsIsTaken) {
+  EXPECT_EQ(error_of(program({.body = "bit<16384> x = 0; x[h.x.a +: 16384] = 5; h.x.b = x[7:0];"})), "accepted");
+}
+
 // As the reference compiler does.
 TEST(Refused, ALastLabelWithoutABlockIsTakenWithAWarning) {
   for (const char* const cases : {"1: {} default:", "1: { h.x.b = 1; } 2:", "1: 2:", "default:"}) {
