@@ -155,6 +155,9 @@ void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at)
   const std::vector<Value> values = eval_all({arguments[2], arguments[3], arguments[4]}, {});
   const auto number = [&](Value value, const ast::Expr& expr) {
     if (value.kind == Value::Kind::integer) {
+      if (value.number.magnitude.bits() > kWidest) {
+        unsupported(expr.at, fmt::format("a number of more than {} bits in a hash", kWidest));
+      }
       value = scalar_value(constant(value.number.bits(kWidest), kWidest), types_.bits(kWidest, false));
     }
     if (value.type == nullptr || !value.type->is_bits()) {

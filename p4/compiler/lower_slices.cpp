@@ -52,7 +52,14 @@ Value Lowering::slice(const ast::Expr& expr) {
   if (is_number) {
     return cast(integer_value(combine(">>", base.number, low, expr.at)), bits_type(width), expr.at);
   }
-  return fixed_slice(base, from, width, expr.at);
+  Value made = fixed_slice(base, from, width, expr.at);
+  if (target.moving != nullptr) {  // no place has these bits, but what they are a slice of
+    made.writable = target.writable;
+    constexpr unsigned kPlaceBits = 32;
+    const Value place = scalar_value(constant(from, kPlaceBits), types_.bits(kPlaceBits, false));
+    made.moving = std::make_shared<const MovingSlice>(MovingSlice{target, place});
+  }
+  return made;
 }
 
 // Bits [low, low + width) of a value of known width.
@@ -176,7 +183,7 @@ void Lowering::store_moving(const Value& target, const Value& value, Location at
   const Value& low = target.moving->low;
   const unsigned width = base.type->width;
   const Type* type = bits_type(width);
-  const Number all = combine("-", combine("<<", Number::of(1), Number::of(target.type->width), at), Number::of(1), at);
+  const Number all = largest(target.type->width);
   if (!type->is_wide) {
     const int mask = constant(all.bits(width), width);
     const int moved_mask = node(ir::Op::shift_left, width, mask, scalar(low, at));

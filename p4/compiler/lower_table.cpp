@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <functional>
 #include <optional>
 
@@ -20,6 +21,7 @@ constexpr std::size_t kMostKeys = 64;
 // Entry::priority says why.
 constexpr int kHighestPriority = 10'000;
 constexpr unsigned kLowestPriority = 1'000'000'000;
+constexpr std::uint64_t kLargestTable = std::uint64_t{1} << 32;
 constexpr std::string_view kLargestWins = "largest_priority_wins";
 constexpr std::string_view kDelta = "priority_delta";
 constexpr std::string_view kImplementation = "implementation";
@@ -162,6 +164,9 @@ Object* Lowering::table(const ast::Declaration& declaration, const std::string& 
     const Number size = constant_number(*source.size);
     if (size.negative) {
       fail(source.size->at, "the size of a table is a number of entries");
+    }
+    if (size.magnitude > kLargestTable) {
+      unsupported(source.size->at, fmt::format("a table of more than {} entries", kLargestTable));
     }
     if (size.magnitude != 0) {  // 0, as for the reference compiler: none is given
       info.size = static_cast<std::size_t>(size.magnitude.low());

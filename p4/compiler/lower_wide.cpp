@@ -175,11 +175,9 @@ std::optional<Value> Lowering::wide_arithmetic(const std::string& op, const Valu
                                                Location at) {
   const bool saturates = op == "|+|" || op == "|-|";
   if (is_constant(left) && is_constant(right)) {
-    Number made = combine(saturates ? op.substr(1, 1) : op, wide_number(left), wide_number(right), at);
+    Number made = combine_exactly(saturates ? op.substr(1, 1) : op, wide_number(left), wide_number(right), at);
     if (saturates && !made.fits(left.type->width, false)) {
-      made = made.negative
-                 ? Number{}
-                 : combine("-", combine("<<", Number::of(1), Number::of(left.type->width), at), Number::of(1), at);
+      made = made.negative ? Number{} : largest(left.type->width);
     }
     return wide_value(made, left.type);
   }

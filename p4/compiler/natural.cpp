@@ -24,14 +24,26 @@ U128 Natural::part(std::size_t from) const {
   return within == 0 ? two : two >> within | U128{limb(whole + 2)} << (2 * kLimbBits - within);
 }
 
+// As many digits at once as a limb has: the number is gone through once for them.
 std::string Natural::text(unsigned base) const {
+  std::size_t count = 0;
+  Limb weight = 1;
+  while (weight <= ~Limb{0} / base) {
+    weight *= base;
+    ++count;
+  }
   std::string digits;
   std::vector<Limb> rest = limbs_;
-  do {
-    digits += "0123456789abcdef"[divide_by_limb(rest, base)];
-  } while (!rest.empty());
+  while (!rest.empty()) {
+    Limb group = divide_by_limb(rest, weight);
+    for (std::size_t i = 0; i < count; ++i) {
+      digits += "0123456789abcdef"[group % base];
+      group /= base;
+    }
+  }
+  digits.erase(digits.find_last_not_of('0') + 1);
   std::reverse(digits.begin(), digits.end());
-  return digits;
+  return digits.empty() ? "0" : digits;
 }
 
 // The rest. `limbs` becomes the quotient.
@@ -121,18 +133,67 @@ Natural::Division Natural::divided_by(const Natural& divisor) const {
     made.rest = U128{divide_by_limb(made.quotient.limbs_, divisor.limbs_[0])};
     return made;
   }
-  // Bit for bit: what has come down of the dividend is kept below the divisor.
+  // Knuth, The Art of Computer Programming, volume 2, 4.3.1, algorithm D: limb for limb. Both are moved up until the
+  // highest bit of the divisor is set, so that its highest limbs tell a limb of the quotient with an error of 1.
+  const auto moved_by = static_cast<std::size_t>(std::countl_zero(divisor.limbs_.back()));
+  const std::vector<Limb> by = (divisor << moved_by).limbs_;
+  Natural rest = *this << moved_by;
+  const std::size_t size = by.size();
+  const std::size_t steps = rest.limbs_.size() - size + 1;
+  rest.limbs_.resize(rest.limbs_.size() + 1);
   Division made;
-  made.quotient.limbs_.resize(limbs_.size());
-  for (std::size_t bit = bits(); bit-- > 0;) {
-    made.rest = (made.rest << 1) + Natural(U128{limbs_[bit / kLimbBits] >> (bit % kLimbBits) & 1});
-    if (made.rest >= divisor) {
-      made.rest = made.rest - divisor;
-      made.quotient.limbs_[bit / kLimbBits] |= Limb{1} << (bit % kLimbBits);
+  made.quotient.limbs_.resize(steps);
+  for (std::size_t step = steps; step-- > 0;) {
+    Limb* const part = &rest.limbs_[step];  // with one limb more than the divisor
+    const Limb digit = quotient_limb(part[size], part[size - 1], part[size - 2], by[size - 1], by[size - 2]);
+    const bool is_too_large = subtract_product(part, by, digit);
+    if (is_too_large) {
+      add_back(part, by);
     }
+    made.quotient.limbs_[step] = digit - static_cast<Limb>(is_too_large);
   }
   made.quotient.trim();
+  rest.trim();
+  made.rest = rest >> moved_by;
   return made;
+}
+
+// Of three limbs by two: what their quotient is at most, cut to a limb. `high` is not larger than the divisor's
+// highest.
+Natural::Limb Natural::quotient_limb(Limb high, Limb middle, Limb low, Limb by_high, Limb by_low) {
+  constexpr U128 kMost = ~Limb{0};
+  const U128 two = U128{high} << kLimbBits | middle;
+  U128 limb = std::min(two / by_high, kMost);
+  U128 rest = two - limb * by_high;
+  while (rest <= kMost && limb * by_low > (rest << kLimbBits | low)) {
+    --limb;
+    rest += by_high;
+  }
+  return static_cast<Limb>(limb);
+}
+
+// Whether the product is larger; then the result is 2^64 to the power of all limbs too large.
+bool Natural::subtract_product(Limb* from, const std::vector<Limb>& by, Limb limb) {
+  U128 carry = 0;  // of the product, and what was borrowed
+  for (std::size_t i = 0; i < by.size(); ++i) {
+    carry += U128{by[i]} * limb;
+    const auto taken = static_cast<Limb>(carry);
+    carry = (carry >> kLimbBits) + static_cast<unsigned>(from[i] < taken);
+    from[i] -= taken;
+  }
+  const bool is_larger = from[by.size()] < carry;
+  from[by.size()] -= static_cast<Limb>(carry);
+  return is_larger;
+}
+
+void Natural::add_back(Limb* to, const std::vector<Limb>& by) {
+  U128 carry = 0;
+  for (std::size_t i = 0; i < by.size(); ++i) {
+    carry += U128{to[i]} + by[i];
+    to[i] = static_cast<Limb>(carry);
+    carry >>= kLimbBits;
+  }
+  to[by.size()] += static_cast<Limb>(carry);
 }
 
 std::strong_ordering Natural::operator<=>(const Natural& other) const {

@@ -47,6 +47,9 @@ class Natural {
   using Limb = std::uint64_t;
   static constexpr unsigned kLimbBits = 64;
   static Limb divide_by_limb(std::vector<Limb>& limbs, Limb divisor);
+  static Limb quotient_limb(Limb high, Limb middle, Limb low, Limb by_high, Limb by_low);
+  static bool subtract_product(Limb* from, const std::vector<Limb>& by, Limb limb);
+  static void add_back(Limb* to, const std::vector<Limb>& by);
   [[nodiscard]] Limb limb(std::size_t which) const { return which < limbs_.size() ? limbs_[which] : 0; }
   void trim();
 

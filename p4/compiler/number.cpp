@@ -59,7 +59,9 @@ Number combine_bits(char op, const Number& a, const Number& b) {
   return negative ? make(true, made + 1) : make(false, made);
 }
 
-Number computed(std::string_view op, const Number& a, const Number& b, Location at) {
+}  // namespace
+
+Number combine_exactly(std::string_view op, const Number& a, const Number& b, Location at) {
   if (op == "+") {
     return add(a, b);
   }
@@ -88,8 +90,6 @@ Number computed(std::string_view op, const Number& a, const Number& b, Location 
   return op == "<<" ? shift_left(a, b, at) : shift_right(a, b);
 }
 
-}  // namespace
-
 Number Number::of_signed(U128 bits, unsigned width) {
   return is_negative(bits, width) ? Number{true, (~bits + 1) & ones(width)} : Number{false, bits};
 }
@@ -115,12 +115,14 @@ bool less(const Number& a, const Number& b) {
 Number negate(const Number& a) { return make(!a.negative, a.magnitude); }
 
 Number combine(std::string_view op, const Number& a, const Number& b, Location at) {
-  Number made = computed(op, a, b, at);
+  Number made = combine_exactly(op, a, b, at);
   if (made.magnitude.bits() > kLargestNumber) {
     too_large(at);
   }
   return made;
 }
+
+Number largest(unsigned width) { return Number::of((Natural(1) << width) - 1); }
 
 std::string text(const Number& number) { return (number.negative ? "-" : "") + number.magnitude.text(); }
 

@@ -36,6 +36,10 @@ struct Number {
 [[nodiscard]] bool less(const Number& a, const Number& b);
 /// +, -, *, /, %, <<, >>, &, |, ^. Fails at `at` where P4 has no result.
 [[nodiscard]] Number combine(std::string_view op, const Number& a, const Number& b, Location at);
+/// The same without the limit, for values whose width cuts the result: of factors of N bits it has up to 2 N.
+[[nodiscard]] Number combine_exactly(std::string_view op, const Number& a, const Number& b, Location at);
+/// The largest bit<width>: 2^width - 1.
+[[nodiscard]] Number largest(unsigned width);
 [[nodiscard]] Number negate(const Number& a);
 [[nodiscard]] std::string text(const Number& number);
 

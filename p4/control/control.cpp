@@ -152,10 +152,14 @@ class ControlReader {
     return port;
   }
 
-  // As the program writes it, or as the control plane does.
-  [[nodiscard]] static std::string plain(const std::string& name) {
+  // As the program writes it, or as the control plane does. A name that @name has given stays as it is.
+  [[nodiscard]] static std::string plain(const std::string& name, const std::vector<std::string>& known) {
     constexpr std::string_view kIsValid = "isValid()";
-    return name.ends_with(kIsValid) ? name.substr(0, name.size() - kIsValid.size()) + "$valid$" : name;
+    if (!name.ends_with(kIsValid) ||
+        std::ranges::any_of(known, [&](const std::string& one) { return one == name || one.ends_with("." + name); })) {
+      return name;
+    }
+    return name.substr(0, name.size() - kIsValid.size()) + "$valid$";
   }
 
   // The members of `value` in the order of `names`: an array, or an object with these names.
@@ -177,8 +181,9 @@ class ControlReader {
     std::size_t next = 0;
     for (const auto& [name, one] : value.items()) {
       const std::string place = fmt::format("{}/{}", at, name);
-      const std::size_t i =
-          value.is_array() ? next++ : placed(place, [&] { return State::find_name(known_names, plain(name), what); });
+      const std::size_t i = value.is_array() ? next++ : placed(place, [&] {
+        return State::find_name(known_names, plain(name, known_names), what);
+      });
       if (given[i]) {
         fail(place, fmt::format("{} is given twice, by two names: keep one of them", known_names[i]));
       }

@@ -242,15 +242,24 @@ Match match(const KeyInfo& key, const std::string& text) {
       return {given(found->first), given(found->second)};
     }
   }
+  // A range has its upper end where others have a mask, and an exact key compares all bits: the entry would match other
+  // packets than it says.
+  const auto masked_by = [&](std::string_view between, U128 value, U128 mask) -> Match {
+    if (key.kind == MatchKind::range || (key.kind == MatchKind::exact && (mask & all) != all)) {
+      throw ControlError(
+          fmt::format("the key {} is {}, so its value has no '{}'", key.name, p4::name(key.kind), between));
+    }
+    return {value, mask};
+  };
   if (const auto found = parts("&&&")) {
-    return {given(found->first), given(found->second)};
+    return masked_by("&&&", given(found->first), given(found->second));
   }
   if (const auto found = parts("/")) {
     const std::uint32_t prefix = number(found->second);
     if (prefix > key.width) {
       throw ControlError(fmt::format("a prefix of {} for a key of {} bits", prefix, key.width));
     }
-    return {given(found->first), all & ~ones(key.width - prefix)};
+    return masked_by("/", given(found->first), all & ~ones(key.width - prefix));
   }
   if (text.find('*') != std::string::npos) {
     const std::string digits = lowered(text);

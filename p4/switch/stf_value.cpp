@@ -90,6 +90,14 @@ std::optional<U128> ipv4(const std::string& text) {
   return at == end ? std::optional(made) : std::nullopt;
 }
 
+// All its bits count, so it cannot be a value of fewer.
+U128 whole_address(U128 address, unsigned bits, const std::string& text, unsigned width) {
+  if (width < bits) {
+    throw ControlError(fmt::format("'{}' has {} bits; its place has {}", text, bits, width));
+  }
+  return address;
+}
+
 std::optional<U128> truth(const std::string& text) {
   return text == "true" ? std::optional<U128>(1) : text == "false" ? std::optional<U128>(0) : std::nullopt;
 }
@@ -119,11 +127,13 @@ U128 data_value(const std::string& text, unsigned width) {
     }
     return *bit;
   }
+  constexpr unsigned kMacBits = 48;
+  constexpr unsigned kIpv4Bits = 32;
   if (const std::optional<U128> address = mac(text)) {
-    return *address;
+    return whole_address(*address, kMacBits, text, width);
   }
   const std::optional<U128> address = ipv4(text);
-  return address ? *address : value(text);
+  return address ? whole_address(*address, kIpv4Bits, text, width) : value(text);
 }
 
 std::size_t colon_before_value(std::string_view text) {

@@ -19,7 +19,7 @@ namespace sidelatch::p4::stf {
 [[nodiscard]] std::uint32_t number(const std::string& text);
 
 /// Of a key, an argument or an element of a register, which has `width` bits: as value(), or a MAC 02:00:00:00:00:01,
-/// an IPv4 address 10.0.0.1, or of one bit also true and false. That the value fits is not looked at.
+/// an IPv4 address 10.0.0.1, or of one bit also true and false. That a number fits is not looked at.
 [[nodiscard]] U128 data_value(const std::string& text, unsigned width);
 /// Whether it is one of those that value() does not take. All their bits count, whatever their digits are.
 [[nodiscard]] bool is_named_value(const std::string& text);

@@ -111,6 +111,12 @@ INSTANTIATE_TEST_SUITE_P(
         {"SumOfNumbersTooWide",
          {.body = "h.x.a = (bit<8>)((1 << 16383) + (1 << 16383));"},
          "unsupported: a number of more than 16384 bits"},
+        {"HashOfAWideNumber",
+         {.body = "hash(h.x.a, HashAlgorithm.crc16, 8w0, {h.x.b}, 1 << 128);"},
+         "unsupported: a number of more than 128 bits in a hash"},
+        {"TableTooLarge",
+         {.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } size = (1 << 64) + 5; }"},
+         "unsupported: a table of more than 4294967296 entries"},
         {"WideConstantByZero", {.body = "bit<129> x = 129w1 % 0;"}, "division by zero"},
         {"QuotientTooWide",
          {.body = "bit<129> x = 0; x = x / 2;"},
@@ -653,6 +659,11 @@ TEST(Refused, DeepNestingEndsWithAnErrorAndNotWithTheStack) {
     sum += " + 1";
   }
   EXPECT_THAT(error_of(program({.body = "h.x.a = " + sum + ";"})), HasSubstr("unsupported: nesting this deep"));
+}
+
+// The largest width is one of a slice, too.
+TEST(Refused, ASliceOfAllBitsIsTaken) {
+  EXPECT_EQ(error_of(program({.body = "bit<16384> x = 0; x[h.x.a +: 16384] = 5; h.x.b = x[7:0];"})), "accepted");
 }
 
 // As the reference compiler does.

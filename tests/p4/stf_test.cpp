@@ -224,6 +224,28 @@ TEST_F(Stf, TruthIsAValueOfOneBit) {
               ElementsAre(HasSubstr("'true' is a value of one bit, not of 8")));
 }
 
+// All its bits count: a small one is no value of fewer bits either.
+TEST_F(Stf, AnAddressNeedsItsBits) {
+  EXPECT_THAT(failures_of_addresses("add ips h.h.ip:00:00:00:00:00:05 found(7, false)\n"),
+              ElementsAre(HasSubstr("'00:00:00:00:00:05' has 48 bits; its place has 32")));
+  EXPECT_THAT(failures_of_addresses("setdefault ips found(0.0.0.7, false)\n"),
+              ElementsAre(HasSubstr("'0.0.0.7' has 32 bits; its place has 8")));
+  EXPECT_THAT(failures("register_write r 0 0.0.0.1\n"), ElementsAre(HasSubstr("has 32 bits; its place has 8")));
+  EXPECT_THAT(failures_of_addresses("add exact_macs h.h.mac:0.0.0.5 found(7, false)\n"), IsEmpty());
+}
+
+TEST_F(Stf, AMaskIsForKeysThatHaveOne) {
+  EXPECT_THAT(failures("add my_exact h.h.a:0x15/4 my_set(x:7)\n"),
+              ElementsAre(HasSubstr("the key h.h.a is exact, so its value has no '/'")));
+  EXPECT_THAT(failures("add my_exact h.h.a:0x15&&&0xf0 my_set(x:7)\n"), ElementsAre(HasSubstr("has no '&&&'")));
+  EXPECT_THAT(failures_of_addresses("add ranges 1 h.h.ip:10.0.1.0/24 found(7, false)\n"),
+              ElementsAre(HasSubstr("the key h.h.ip is range, so its value has no '/'")));
+  EXPECT_THAT(failures_of_addresses("add ranges 1 h.h.ip:10.0.1.0&&&255.0.0.0 found(7, false)\n"),
+              ElementsAre(HasSubstr("has no '&&&'")));
+  EXPECT_THAT(failures("add my_exact h.h.a:0x15/8 my_set(x:7)\npacket 0 00 15 0000 00000000\nexpect 2 00 07\n"),
+              IsEmpty());
+}
+
 TEST_F(Stf, ValuesThatTheKeyCannotHave) {
   EXPECT_THAT(failures("add my_exact h.h.a:0x1* my_set(x:7)\n"), ElementsAre(HasSubstr("has no '*'")));
   EXPECT_THAT(failures("add my_ternary 1 h.h.b:5 my_set(x:7)\n"), ElementsAre(HasSubstr("write its value with 0x")));

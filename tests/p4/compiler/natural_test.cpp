@@ -40,6 +40,34 @@ TEST(Natural, IsWrittenInEachBase) {
   EXPECT_EQ((Natural(1) << 128).text(), "340282366920938463463374607431768211456");  // 2^128
 }
 
+// Digits are made in groups, of which one may begin with zeros or be the last.
+TEST(Natural, IsWrittenWithTheZerosInside) {
+  for (unsigned exponent = 1; exponent < 80; ++exponent) {
+    EXPECT_EQ((power_of_ten(exponent) + 7).text(), "1" + std::string(exponent - 1, '0') + "7");
+  }
+  for (const unsigned base : {2U, 3U, 8U, 16U}) {
+    Natural power = 1;
+    for (std::size_t exponent = 0; exponent < 300; ++exponent) {
+      EXPECT_EQ(power.text(base), "1" + std::string(exponent, '0')) << base;
+      power = power * base;
+    }
+  }
+}
+
+// Where the first guess of a limb of the quotient is too large although the two limbs that it looks at say it is not
+// (Knuth's algorithm D has to add the divisor back), or is more than a limb.
+TEST(Natural, IsDividedWhereGuessesAreTooLarge) {
+  const Natural limb = Natural(1) << 64;
+  const Natural top = Natural(1) << 63;
+  const Natural by = top * limb * limb + 1;
+  const Natural added_back = (top - 1) * limb * limb * limb + top * limb * limb;
+  EXPECT_EQ(added_back.divided_by(by).quotient, limb - 2);
+  EXPECT_EQ(added_back.divided_by(by).quotient * by + added_back.divided_by(by).rest, added_back);
+  const Natural large_guess = by * limb - 1;
+  EXPECT_EQ(large_guess.divided_by(by).quotient, limb - 1);
+  EXPECT_EQ(large_guess.divided_by(by).rest, by - 1);
+}
+
 TEST(Natural, HasBitsAndParts) {
   EXPECT_EQ(Natural().bits(), 0U);
   EXPECT_EQ(Natural(1).bits(), 1U);

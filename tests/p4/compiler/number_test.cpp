@@ -56,6 +56,15 @@ TEST(Number, LimitsAreThoseOfItsBits) {
   EXPECT_EQ(result("-", all, all), "0");
 }
 
+TEST(Number, IsExactWhereAWidthCutsIt) {
+  const Number all = largest(16'384);
+  EXPECT_EQ(text(largest(1)), "1");
+  EXPECT_EQ(text(largest(10)), "1023");
+  EXPECT_TRUE(combine_exactly("+", all, of(9), {}).bits(128) == 8);
+  EXPECT_TRUE(combine_exactly("*", all, all, {}).bits(128) == 1);
+  EXPECT_FALSE(combine_exactly("+", all, of(1), {}).fits(16'384, false));
+}
+
 TEST(Number, FitsByItsWidth) {
   for (const unsigned width : {1U, 8U, 127U, 128U, 129U, 1000U}) {
     const Number power = combine("<<", of(1), of(width), {});

@@ -186,6 +186,26 @@ TEST(Control, AKeyHasTheNameOfItsExpression) {
   }
 }
 
+// It is none of those that the program writes as isValid().
+TEST(Control, AGivenNameMayEndAsAValidity) {
+  std::string text = kWithASet;
+  const std::string wanted =
+      "  apply { if (s.parser_error == error.NoError && h.h.isValid()) { s.egress_spec = 1; } }\n";
+  ASSERT_NE(text.find(wanted), std::string::npos);
+  text.replace(text.find(wanted), wanted.size(),
+               "  action to(bit<9> port) { s.egress_spec = port; }\n"
+               "  table t { key = { h.h.isValid() : exact @name(\"h.h.isValid()\"); } actions = { to; NoAction; } }\n"
+               "  apply { t.apply(); }\n");
+  const auto of = compile(text, "t.p4");
+  for (const char* const name : {"h.h.isValid()", "isValid()"}) {
+    Switch device(of, {.ports = 4});
+    apply(read(*of, std::string(R"({"tables": {"t": {"entries": [{"keys": {")") + name +
+                        R"(": true}, "action": "to", "arguments": [2]}]}}})"),
+          device);
+    EXPECT_EQ(send(device, {0x39, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 2) << name;
+  }
+}
+
 TEST(Control, AValueSetIsFilledAsATable) {
   const auto of = compile(kWithASet, "test.p4");
   Switch device(of, {.ports = 4});

@@ -9,6 +9,8 @@ const int DECIMAL = 100_000_000_000_000_000_000_000_000_000_000_000_000_000_000_
 const int HEX = 0xfedc_ba98_7654_3210_0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978;
 const bit<200> SQUARE = 200w0x1_0000_0000_0000_0000_0000_0001 * 200w0x1_0000_0000_0000_0000_0000_0001;
 const bit<160> FULL = 160w0xffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff_fff0;
+const bit<16384> ALL = ~(bit<16384>)0;
+const bit<9000> NINES = (bit<9000>)DECIMAL << 8900;
 parser Parse(packet_in b, out H h, inout M m, STANDARD) {
   state start { b.extract(h.o); b.extract(h.w); transition accept; }
 }
@@ -30,6 +32,8 @@ control In(inout H h, inout M m, STANDARD) {
       11: { h.w.a[159:0] = FULL / 1000; h.w.a[319:160] = FULL % 1000; }
       12: { h.w.a = (bit<320>)((int)FULL << 17); }
       13: { h.w.a = (-HEX & DECIMAL) | 1; }
+      15: { h.w.a = (bit<304>)(ALL + 8) ++ (ALL * ALL)[7:0] ++ (ALL |+| 1)[16383:16376]; }  // cut, not too large
+      16: { h.w.a = (NINES * (ALL[8999:0] - 1))[8999:8680]; }
       14: { h.w.a = h.w.a << (POWER >> 297); }
     }
   }

@@ -45,6 +45,12 @@ control In(inout H h, inout M m, STANDARD) {
       19: { bit<8> x; x[h.o.at +: 8] = 0xab; h.o.narrow = (bit<32>)x; }
       22: { h.o.narrow[moved(h.o.at)[7:0] +: 4] = 0xd; }
       23: { h.o.narrow = (bit<32>)h.o.narrow[shifted(h.o.narrow) +: 16]; }  // the value is that of before
+      24: { h.o.narrow[h.o.at +: 8][6:3] = 0xd; }     // a slice of one whose place the packet gives
+      25: { h.w.a[h.o.at +: 200][150:10] = h.w.a[140:0]; }
+      26: { h.o.narrow[h.o.at +: 16][11:2][h.o.signed_at +: 4][2:1] += 3; }
+      27: { flip4(h.w.a[h.o.at +: 300][131:128]); }
+      28: { h.o.narrow[7:0] = h.w.a[h.o.signed_at +: 8]; h.w.a[h.o.signed_at +: 8] = 0x96; }  // -1 is not 255
+      29: { h.o.narrow[7:0] = h.o.narrow[h.w.a[399:200] +: 8]; h.w.a[h.w.a[399:200] +: 8] = 0x96; }
       21: { h.w.a[139:100] = 0; h.w.a[8 +: 200] = h.w.a[200 +: 200]; }
     }
   }
