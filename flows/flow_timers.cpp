@@ -27,6 +27,8 @@ std::uint32_t paid_head(p4::U128 phase, p4::U128 head, p4::U128 batch) {
   return static_cast<std::uint32_t>(head + (is_on_its_way ? batch : 0)) & kCount;
 }
 
+bool is_at_end(p4::U128 phase) { return phase == kDone || phase == kDead; }
+
 }  // namespace
 
 void FlowSwitch::set_timer(const Running& running, const Thread& thread, bool is_awaited) {
@@ -139,13 +141,22 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, const
   };
   const bool are_polls_rare = most > time_out;
   return [this, least, most, soon, item_ns, thread, are_polls_rare, is_one_put_aside, until_rested, debt = of.debt,
-          &phases, &heads, &items, &paces = state.reg("Move.paces"), interval = least, last = first,
-          polls = std::uint32_t{0}, is_put_aside = false]() mutable -> std::uint64_t {
+          &phases, &heads, &items, &paces = state.reg("Move.paces"), caller = running.caller, interval = least,
+          last = first, polls = std::uint32_t{0}, is_put_aside = true,
+          is_over = is_at_end(phases.read(of.number))]() mutable -> std::uint64_t {
     const p4::U128 phase = phases.read(thread);
     const bool was_put_aside = std::exchange(is_put_aside, are_polls_rare && is_one_put_aside());
-    if (phase == kDone || phase == kDead) {
-      // It calls others as long as a producer is put aside, and once more: that one may have answered.
-      return was_put_aside || is_put_aside ? soon : 0;
+    const bool was_over = std::exchange(is_over, is_at_end(phase));
+    if (is_over && are_polls_rare) {
+      // It calls others once, as long as a producer is put aside, and once more: that one may have answered since this
+      // timer has fired last. One thread does so for all that are over, or many would call one another.
+      if (!was_over) {
+        *caller = thread;
+      }
+      return *caller == thread && (!was_over || was_put_aside || is_put_aside) ? soon : 0;
+    }
+    if (is_over) {
+      return 0;
     }
     const p4::U128 batch = items.read(thread);
     debt->at = device_->time();

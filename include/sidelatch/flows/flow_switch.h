@@ -234,10 +234,14 @@ class FlowSwitch {
     std::uint32_t most_items = 0;  // of a batch
     std::uint32_t stride = 0;      // of items
     std::uint64_t bytes_per_second = 0;
+    // Of the threads that are over the latest one, by its number: its timer calls others for all of these.
+    std::shared_ptr<std::uint16_t> caller = std::make_shared<std::uint16_t>();
     std::vector<std::pair<p4::TableState*, p4::EntryHandle>> entries{};
   };
   void add_own(const char* table, p4::U128 key, const char* action, p4::U128 argument);
   void check(const Flow& flow, std::size_t known_producers, std::size_t known_consumers) const;
+  static void check_apart(const Flow& flow, const std::vector<bool>& gone_producers = {},
+                          const std::vector<bool>& gone_consumers = {});
   void check_connections(const Flow& flow, std::size_t first_producer, std::size_t first_consumer) const;
   FlowId begin(const Flow& flow);
   void install(Running& running);
