@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -26,8 +25,12 @@ constexpr std::int64_t kLongestTimeOut = std::int64_t{1} << 28;  // the program 
 
 const char* name_of(ByteOrder order) { return order == ByteOrder::little ? "little" : "big"; }
 
-// No two rings share memory, as far as one key says: a head that the switch has written would be taken for a unit's.
-void check_apart(const Flow& flow) {
+}  // namespace
+
+// No two rings share memory, as far as one key of a unit says: a head that the switch has written would be taken for a
+// unit's. Others may have the memory of who has gone.
+void FlowSwitch::check_apart(const Flow& flow, const std::vector<bool>& gone_producers,
+                             const std::vector<bool>& gone_consumers) {
   const std::size_t producers = flow.producers.size();
   const auto ring = [&](std::size_t i) -> const FlowRing& {
     return i < producers ? flow.producers[i] : flow.consumers[i - producers];
@@ -35,22 +38,27 @@ void check_apart(const Flow& flow) {
   const auto name = [&](std::size_t i) {
     return i < producers ? fmt::format("producers[{}]", i) : fmt::format("consumers[{}]", i - producers);
   };
-  std::vector<std::size_t> order(producers + flow.consumers.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto place = [&](std::size_t i) { return std::tie(ring(i).mac, ring(i).rkey, ring(i).address); };
+  const auto is_in = [](const std::vector<bool>& some, std::size_t i) { return i < some.size() && some[i]; };
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < producers + flow.consumers.size(); ++i) {
+    if (!(i < producers ? is_in(gone_producers, i) : is_in(gone_consumers, i - producers))) {
+      order.push_back(i);
+    }
+  }
+  // Units behind one router have its MAC.
+  const auto place = [&](std::size_t i) { return std::tie(ring(i).mac, ring(i).ip, ring(i).rkey, ring(i).address); };
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
   for (std::size_t i = 1; i < order.size(); ++i) {
     const FlowRing& one = ring(order[i - 1]);
     const FlowRing& next = ring(order[i]);
-    if (one.mac == next.mac && one.rkey == next.rkey && next.address - one.address < one.shape.bytes()) {
+    if (one.mac == next.mac && one.ip == next.ip && one.rkey == next.rkey &&
+        next.address - one.address < one.shape.bytes()) {
       throw std::invalid_argument(fmt::format("{}: its memory is also that of {}",
                                               name(std::max(order[i - 1], order[i])),
                                               name(std::min(order[i - 1], order[i]))));
     }
   }
 }
-
-}  // namespace
 
 // The rings before `known_...` are those of a flow that runs.
 void FlowSwitch::check(const Flow& flow, std::size_t known_producers, std::size_t known_consumers) const {
@@ -158,7 +166,6 @@ void FlowSwitch::check(const Flow& flow, std::size_t known_producers, std::size_
   for (std::size_t i = known_consumers; i < flow.consumers.size(); ++i) {
     check_ring(fmt::format("consumers[{}]", i), flow.consumers[i]);
   }
-  check_apart(flow);
 }
 
 // Two ends that send to one queue pair, each with packet numbers of its own, would take it for dead in the end. Only of

@@ -371,6 +371,7 @@ void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRin
   }
   const std::size_t first_consumer = std::max(known_consumers, all.consumers.size() - consumers.size());
   check(all, known_producers, first_consumer);
+  check_apart(all);
   check_connections(all, known_producers, first_consumer);
 }
 

@@ -142,6 +142,7 @@ std::vector<SwitchEnd> FlowSwitch::new_ends(std::size_t count) {
 
 FlowSwitch::FlowId FlowSwitch::start(const Flow& flow) {
   check(flow, 0, 0);
+  check_apart(flow);
   check_connections(flow, 0, 0);
   return begin(flow);
 }

@@ -79,6 +79,17 @@ FlowSwitch::FlowId FlowSwitch::take_over(const Flow& flow, const std::vector<Rin
     check_copies(flow, consumers, before);
   }
   check(flow, 0, 0);
+  // Those that resume() gives nothing, and takes nothing from.
+  std::vector<bool> gone_producers;
+  for (std::size_t p = 0; p < producers.size(); ++p) {
+    gone_producers.push_back((producers[p].tail & (kEnded | kBroken)) != 0 || is_in(before.lost_producers, p));
+  }
+  std::vector<bool> gone_consumers;
+  for (std::size_t c = 0; c < consumers.size(); ++c) {
+    gone_consumers.push_back((consumers[c].head & kEnded) != 0 ||
+                             (flow.kind == FlowKind::replicate && is_out(before, c)));
+  }
+  check_apart(flow, gone_producers, gone_consumers);
   const FlowId id = begin(flow);
   resume(flows_.back(), producers, consumers, before);
   return id;

@@ -27,10 +27,13 @@ std::uint32_t paid_head(p4::U128 phase, p4::U128 head, p4::U128 batch) {
   return static_cast<std::uint32_t>(head + (is_on_its_way ? batch : 0)) & kCount;
 }
 
+bool is_at_end(p4::U128 phase) { return phase == kDone || phase == kDead; }
+
 }  // namespace
 
 void FlowSwitch::set_timer(const Running& running, const Thread& thread, bool is_awaited) {
   settle(running, thread);
+  running.calls->next_turn = 0;  // this thread will not take the one that it may have had
   const double item_ns = cost_of_item(running, thread);
   const double owed = owed_ns(*thread.debt, item_ns);
   const auto interval = static_cast<std::uint64_t>(running.flow.poll_interval.count());
@@ -124,9 +127,11 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, const
   const std::uint64_t soon = std::max(time_out, kShortNs);
   // A pause after congestion, as far as it is to come: it ends without a word, and another one may follow the next
   // batch.
-  const auto until_rested = [this, thread, soon, &begun = state.reg("Move.begun"),
-                             &slownesses = state.reg("Move.slownesses")](bool has_just_moved) {
-    const auto pause = static_cast<std::int32_t>(static_cast<std::uint32_t>(begun.read(thread)) - microseconds());
+  const auto pause_of = [this, thread, &begun = state.reg("Move.begun")] {  // in microseconds; 0 or less: none
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(begun.read(thread)) - microseconds());
+  };
+  const auto until_rested = [thread, soon, pause_of, &slownesses = state.reg("Move.slownesses")](bool has_just_moved) {
+    const std::int32_t pause = pause_of();
     if (pause > 0) {
       return std::max(static_cast<std::uint64_t>(pause) * 1000, kShortNs);
     }
@@ -138,14 +143,23 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, const
     });
   };
   const bool are_polls_rare = most > time_out;
-  return [this, least, most, soon, item_ns, thread, are_polls_rare, is_one_put_aside, until_rested, debt = of.debt,
-          &phases, &heads, &items, &paces = state.reg("Move.paces"), interval = least, last = first,
-          polls = std::uint32_t{0}, is_put_aside = false]() mutable -> std::uint64_t {
+  return [this, least, most, soon, item_ns, thread, are_polls_rare, is_one_put_aside, pause_of, until_rested,
+          debt = of.debt, &phases, &heads, &items, &paces = state.reg("Move.paces"), calls = running.calls,
+          interval = least, last = first, polls = std::uint32_t{0}, is_put_aside = true,
+          is_over = is_at_end(phases.read(of.number))]() mutable -> std::uint64_t {
     const p4::U128 phase = phases.read(thread);
     const bool was_put_aside = std::exchange(is_put_aside, are_polls_rare && is_one_put_aside());
-    if (phase == kDone || phase == kDead) {
-      // It calls others as long as a producer is put aside, and once more: that one may have answered.
-      return was_put_aside || is_put_aside ? soon : 0;
+    const bool was_over = std::exchange(is_over, is_at_end(phase));
+    if (is_over && are_polls_rare) {
+      // It calls others once, as long as a producer is put aside, and once more: that one may have answered since this
+      // timer has fired last. One thread does so for all that are over, or many would call one another.
+      if (!was_over) {
+        calls->last_over = thread;
+      }
+      return calls->last_over == thread && (!was_over || was_put_aside || is_put_aside) ? soon : 0;
+    }
+    if (is_over) {
+      return 0;
     }
     const p4::U128 batch = items.read(thread);
     debt->at = device_->time();
@@ -175,7 +189,14 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, const
     }
     // Only a timer finds that a request is lost. And the packet that asks a producer which is put aside is the
     // thread's only one: what comes behind that producer waits for the next one.
-    if (phase >= kSeek || (last > soon && is_put_aside)) {
+    // Those that pause call others then, and take turns: many would call one another.
+    if (phase == kIdle && last > soon && is_put_aside && pause_of() > 0) {
+      const std::uint64_t turn = std::max(calls->next_turn, device_->time()) + soon;
+      if (turn - device_->time() < last) {
+        calls->next_turn = turn;
+        last = turn - device_->time();
+      }
+    } else if (phase >= kSeek || (last > soon && is_put_aside)) {
       last = std::min(last, soon);
     }
     return last;

@@ -547,13 +547,14 @@ class FlowSearch {
 
   void step_timer(const World& world, std::size_t thread) {
     const std::uint64_t phase = world.registers[place_of("phases", thread)];
-    if (phase == kDonePhase || phase == kDeadPhase) {
-      return;
-    }
-    // While a producer is put aside an idle thread is woken each time-out, as one that waits for an answer.
+    // While a producer is put aside an idle thread is woken each time-out, as one that waits for an answer, and so is
+    // one that is over.
     const bool is_one_put_aside = std::ranges::any_of(producers_, [&](Unit unit) {
       return (world.registers[place_of_producer("waits", number_of(unit))] & kWaits) != 0;
     });
+    if ((phase == kDonePhase || phase == kDeadPhase) && !is_one_put_aside) {
+      return;
+    }
     const bool is_idle = phase == kIdlePhase && !is_one_put_aside;
     const bool is_due = is_idle ? has_work(world, thread) : is_quiet(world, thread);
     const bool is_poll = is_idle && !is_due && world.idle_polls != 0;

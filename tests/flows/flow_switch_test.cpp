@@ -214,6 +214,11 @@ TEST(FlowSwitch, FlowsThatCannotWorkAreRefused) {
   EXPECT_EQ(refusal([](Flow& flow) { flow.producers[0].address = flow.consumers[0].address + 128; }),
             "consumers[0]: its memory is also that of producers[0]");
   EXPECT_EQ(refusal([](Flow& flow) { flow.consumers[0].address = 160; }), "no error");  // side by side
+  EXPECT_EQ(refusal([](Flow& flow) {
+              flow.consumers[0].address = 0;
+              flow.consumers[0].ip = {10, 0, 0, 2};  // behind the same router
+            }),
+            "no error");
 }
 
 TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {

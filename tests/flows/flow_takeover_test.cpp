@@ -308,6 +308,39 @@ TEST(FlowTakeover, WhoLivesIsFoundAmongThoseThatAreThere) {
   EXPECT_THROW(control.take_over(flow_to(1), producers, {has_most}, {.lost_consumers = {true}}), std::invalid_argument);
 }
 
+// Failed: the next switch refused what the first one had allowed.
+TEST(FlowTakeover, OthersMayHaveTheMemoryOfWhoHasGone) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, {.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}});
+  std::uint32_t queue_pairs = 1;
+  const auto ring = [&](std::uint32_t number) {
+    FlowRing one = numbered_ring(control.new_end(), number);
+    one.queue_pair = queue_pairs++;
+    return one;
+  };
+  Flow flow{
+      .kind = FlowKind::balance, .producers = {ring(1)}, .consumers = {ring(2), ring(3), ring(4)}, .is_open = true};
+  const auto first = control.start(flow);
+  control.leave_consumer(first, 0);
+  flow.producers.push_back(ring(2));
+  EXPECT_EQ(control.join_producer(first, {flow.producers.back()}), 1U);
+  control.leave_consumer(first, 1);
+  flow.consumers.push_back(ring(3));
+  EXPECT_EQ(control.join_consumer(first, flow.consumers.back()), 3U);
+  const FlowState before = control.state(first);
+  control.stop(first);
+  const auto take_over = [&](const RingState& left) {
+    for (std::vector<FlowRing>* const rings : {&flow.producers, &flow.consumers}) {
+      for (FlowRing& one : *rings) {
+        one.end = control.new_end();
+      }
+    }
+    return control.take_over(flow, {{}, {}}, {left, left, {}, {}}, before);
+  };
+  EXPECT_EQ(control.state(take_over({.head = kEnded})).delivered.size(), 4U);
+  EXPECT_THROW(static_cast<void>(take_over({})), std::invalid_argument);  // they were not told the end: they get items
+}
+
 // Who was left out of the list of a take-over is in none after it, and the next switch must know of it, too.
 TEST(FlowTakeover, WhoWasLostAndLeftOutIsRememberedByTheNextSwitches) {
   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});

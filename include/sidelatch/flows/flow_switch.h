@@ -202,6 +202,11 @@ class FlowSwitch {
     std::uint32_t head = 0;  // of its consumer: what it counts up to there
     std::uint64_t at = 0;    // the device's time, up to which it has waited
   };
+  // Which of a flow's threads that cannot go on call others, while a producer is put aside.
+  struct Calls {
+    std::uint16_t last_over = 0;  // the thread that has ended last: its timer calls for all that are over
+    std::uint64_t next_turn = 0;  // the device's time, up to which those that pause have shared out their turns
+  };
   struct Thread {
     std::uint16_t number = 0;
     std::uint16_t own = 0;              // its own number + 1 among the threads of flows that are not 1:1; else 0
@@ -234,10 +239,13 @@ class FlowSwitch {
     std::uint32_t most_items = 0;  // of a batch
     std::uint32_t stride = 0;      // of items
     std::uint64_t bytes_per_second = 0;
+    std::shared_ptr<Calls> calls = std::make_shared<Calls>();  // its timers', too
     std::vector<std::pair<p4::TableState*, p4::EntryHandle>> entries{};
   };
   void add_own(const char* table, p4::U128 key, const char* action, p4::U128 argument);
   void check(const Flow& flow, std::size_t known_producers, std::size_t known_consumers) const;
+  static void check_apart(const Flow& flow, const std::vector<bool>& gone_producers = {},
+                          const std::vector<bool>& gone_consumers = {});
   void check_connections(const Flow& flow, std::size_t first_producer, std::size_t first_consumer) const;
   FlowId begin(const Flow& flow);
   void install(Running& running);
