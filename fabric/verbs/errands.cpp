@@ -1,8 +1,8 @@
 #include "errands.h"
 
-#include <sidelatch/fabric/error.h>
+#include "start_thread.h"
 
-#include <fmt/format.h>
+#include <sidelatch/fabric/error.h>
 
 #include <future>
 #include <system_error>
@@ -90,8 +90,7 @@ std::shared_ptr<Errand> Errands::start(std::function<void()> job) {
     try {
       thread_ = std::thread([this] { work(); });
     } catch (const std::system_error& error) {
-      throw FabricError(Status::device_failure,
-                        fmt::format("the system gives no thread to wait for the other end in: {}", error.what()));
+      throw FabricError(Status::device_failure, no_thread_text("to wait for the other end in", error));
     }
   }
   const auto work = [errand, mailbox = mailbox_] {

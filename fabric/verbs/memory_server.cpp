@@ -6,6 +6,7 @@
 #include "own_read.h"
 #include "own_words.h"
 #include "socket.h"
+#include "start_thread.h"
 #include "switch_clients.h"
 
 #include <fmt/format.h>
@@ -101,7 +102,7 @@ class MemoryServer::Loop {
     welcome_.gid = node_->port().gid();
     const Port& port = node_->port();
     std::optional<NumberList> cpus = port.options().pin_thread ? near_cpus(port.device_name()) : std::nullopt;
-    thread_ = std::thread([this, cpus = std::move(cpus)] {
+    thread_ = start_thread("for the memory server", [this, cpus = std::move(cpus)] {
       try {
         if (cpus) {
           pin_thread(*cpus);

@@ -1,5 +1,6 @@
 #include <sidelatch/fabric/verbs/switch_exchange.h>
 
+#include "start_thread.h"
 #include "switch_moves.h"
 #include "switch_recovery.h"
 #include "switch_service.h"
@@ -24,7 +25,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
-#include <system_error>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -119,16 +120,11 @@ class SwitchExchange::Server {
       throw SocketError(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
     }
     try {
-      thread_ = std::thread([this] { accept_clients(); });
+      constexpr std::string_view kWhatFor = "for the switch's exchange";
+      thread_ = start_thread(kWhatFor, [this] { accept_clients(); });
       if (control.cache() != nullptr) {
-        mover_ = std::thread([this] { move_tuples(); });
+        mover_ = start_thread(kWhatFor, [this] { move_tuples(); });
       }
-    } catch (const std::system_error& error) {
-      stop();
-      throw std::runtime_error(fmt::format(
-          "the system gives no thread for the switch's exchange: {}; raise the limit of threads (ulimit -u, "
-          "or TasksMax= of the service), or end other programs",
-          error.what()));
     } catch (...) {
       stop();
       throw;
@@ -233,14 +229,14 @@ class SwitchExchange::Server {
       return;
     }
     try {
-      client.thread = std::thread([this, &client] {
+      client.thread = start_thread("for a client", [this, &client] {
         serve(client.socket.number());
         ::shutdown(client.socket.number(), SHUT_RDWR);
         client.done = true;
       });
     } catch (const std::exception& error) {
       clients_.pop_back();
-      shared_.report(fmt::format("no thread for a client: {}", error.what()));
+      shared_.report(error.what());
     }
   }
 

@@ -2,6 +2,7 @@
 // library are in tests/vm/verbs.
 #include "fabric/verbs/exchange.h"
 #include "fabric/verbs/socket.h"
+#include "no_threads.h"
 #include "stub_provider.h"
 
 #include <sidelatch/fabric/verbs/memory_server.h>
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <variant>
 
@@ -113,6 +115,24 @@ TEST_F(MemoryServerThreads, MarksAreMadeOnlyWhereClientsMayWrite) {
   EXPECT_EQ(word(tuples_), 0U);
   EXPECT_EQ(refusal(of_switch, exchange::Disconnect{1, 1, {mark(tuples_)}}), "taken");
   EXPECT_EQ(word(tuples_), 13U);
+}
+
+TEST(MemoryServerWithoutThreads, IsAnErrorAndMayBeStartedLater) {
+  stub_device() = StubDevice();
+  VerbsFabric fabric;
+  MemoryServer server(fabric.add_node("storage"), {.address = "127.0.0.1", .any_port = true});
+  {
+    const NoThreads none;
+    try {
+      server.start();
+      ADD_FAILURE() << "no error";
+    } catch (const std::runtime_error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("no thread for the memory server"), HasSubstr("ulimit -u")));
+    }
+  }
+  server.start();
+  Conversation client(HostAndPort::parse(server.address(), 0), std::chrono::seconds(20));
+  EXPECT_TRUE(std::holds_alternative<exchange::Welcome>(client.ask(exchange::Hello{})));
 }
 
 }  // namespace

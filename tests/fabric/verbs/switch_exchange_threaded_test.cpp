@@ -18,8 +18,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <map>
 #include <mutex>
@@ -28,6 +30,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -38,6 +41,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // What happened, in order.
 class Log {
@@ -864,49 +868,89 @@ TEST(SwitchExchangeWordsThreads, OneConnectionThatTheSwitchDoesNotForgetKeepsNoO
   EXPECT_EQ(log.first(3).back(), "switch: release 17");
 }
 
-// A switch that caches, whose exchange gets its first thread and not its second.
-class ThreadlessSwitch final : public SwitchControl, private SwitchCache {
+// A switch that caches. Its exchange asks for cache() between its two threads: then `between` is called, once.
+class CachingSwitch final : public SwitchControl, private SwitchCache {
  public:
-  ConnectionId connect(const SwitchedEnds& /*ends*/) override { return 0; }
+  explicit CachingSwitch(std::function<void()> between) : between_(std::move(between)) {}
+  ConnectionId connect(const SwitchedEnds& /*ends*/) override {
+    ++connections_;
+    return 0;
+  }
   void fence(ConnectionId /*connection*/) override {}
   std::vector<HeldTuple> held(ConnectionId /*connection*/) override { return {}; }
-  void release(ConnectionId /*connection*/) override {}
+  void release(ConnectionId /*connection*/) override { --connections_; }
   std::uint32_t add_tuples(const SwitchedTuples& /*tuples*/) override { return 0; }
   void remove_tuples(std::uint32_t /*first*/) override {}
   bool inherit(ConnectionId /*to*/, std::uint32_t /*tuple*/) override { return false; }
-  // The exchange asks for it between its threads.
   [[nodiscard]] SwitchCache* cache() override {
-    no_threads_.emplace();
+    if (const auto between = std::exchange(between_, {})) {
+      between();
+    }
     return this;
   }
-  void give_threads() { no_threads_.reset(); }
+  [[nodiscard]] int connections() const { return connections_; }
 
  private:
   [[nodiscard]] std::vector<std::uint32_t> take_asked() override { return {}; }
   [[nodiscard]] bool heat(std::uint32_t /*tuple*/, Words& /*words*/) override { return false; }
   [[nodiscard]] bool cool(std::uint32_t /*tuple*/, Words& /*words*/) override { return false; }
-  std::optional<NoThreads> no_threads_;
+
+  std::function<void()> between_;
+  std::atomic<int> connections_{0};
 };
 
-TEST(SwitchExchangeWithoutThreads, IsAnErrorAndNothingStays) {
-  const auto error_of_beginning = [](SwitchControl& device) -> std::string {
-    try {
-      const SwitchExchange exchange(device, {.any_port = true});
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
-  ThreadlessSwitch caching;
-  EXPECT_THAT(error_of_beginning(caching), AllOf(HasSubstr("no thread"), HasSubstr("ulimit -u")));
-  caching.give_threads();
-  Log log;
-  LoggedSwitch plain(log);
-  {
-    const NoThreads none;
-    EXPECT_THAT(error_of_beginning(plain), HasSubstr("no thread"));
+std::string error_of_beginning(SwitchControl& device, const SwitchExchangeOptions& options) {
+  try {
+    const SwitchExchange exchange(device, options);
+  } catch (const std::runtime_error& error) {
+    return error.what();
   }
-  EXPECT_EQ(error_of_beginning(plain), "no error");
+  return "no error";
+}
+
+// Where an exchange can listen, for clients that come before its constructor has returned.
+HostAndPort free_address() {
+  HostAndPort at{"127.0.0.1", 0};
+  static_cast<void>(listen_on(at));
+  return at;
+}
+
+TEST(SwitchExchangeWithoutThreads, IsAnErrorAndNothingStays) {
+  std::optional<NoThreads> none;
+  CachingSwitch caching([&] { none.emplace(); });
+  EXPECT_THAT(error_of_beginning(caching, {.any_port = true}), AllOf(HasSubstr("no thread"), HasSubstr("ulimit -u")));
+  EXPECT_THAT(error_of_beginning(caching, {.any_port = true}), HasSubstr("no thread")) << "not even the first";
+  none.reset();
+  EXPECT_EQ(error_of_beginning(caching, {.any_port = true}), "no error");
+}
+
+TEST(SwitchExchangeWithoutThreads, EndsClientsThatHaveComeMeanwhile) {
+  const HostAndPort at = free_address();
+  std::optional<Conversation> client;
+  std::optional<NoThreads> none;
+  CachingSwitch caching([&] {
+    client.emplace(at, kPatience);
+    ASSERT_TRUE(std::holds_alternative<exchange::Welcome>(client->ask(exchange::Hello{})));
+    client->tell(exchange::Connect{1, 0, address_of(2, 17)});
+    none.emplace();
+  });
+  EXPECT_THAT(error_of_beginning(caching, {.address = at.to_string()}), HasSubstr("no thread"));
+  EXPECT_EQ(caching.connections(), 0);
+  none.reset();
+  // One answer may have come: that to Connect.
+  const auto ask_twice = [&] {
+    static_cast<void>(client->ask(exchange::Find{"words"}));
+    static_cast<void>(client->ask(exchange::Find{"words"}));
+  };
+  EXPECT_THROW(ask_twice(), SocketError);
+}
+
+// Other failures keep their text.
+TEST(SwitchExchangeWithoutThreads, IsNotAnySystemError) {
+  CachingSwitch failing([] { throw std::system_error(ETIMEDOUT, std::generic_category(), "the switch is silent"); });
+  EXPECT_THAT(error_of_beginning(failing, {.any_port = true}),
+              AllOf(HasSubstr("the switch is silent"), Not(HasSubstr("thread"))));
+  EXPECT_EQ(error_of_beginning(failing, {.any_port = true}), "no error");
 }
 
 TEST_F(SwitchExchangeThreads, WhatMeansNothingIsRefusedAndOthersGoOn) {

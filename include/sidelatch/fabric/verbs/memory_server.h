@@ -74,6 +74,7 @@ class MemoryServer {
 
   /// Lets clients find `region` by `name`. Call it before start().
   void share(std::string_view name, const MemoryRegion& region);
+  /// Once. Throws std::runtime_error if the system gives no thread; it may be called again then.
   void start();
   /// HOST:PORT, with the actual port.
   [[nodiscard]] std::string address() const;
