@@ -122,7 +122,7 @@ class SwitchExchange::Server {
     try {
       constexpr std::string_view kWhatFor = "for the switch's exchange";
       thread_ = start_thread(kWhatFor, [this] { accept_clients(); });
-      if (control.cache() != nullptr) {
+      if (shared_.with([](SwitchControl& one) { return one.cache() != nullptr; })) {  // a client may be here already
         mover_ = start_thread(kWhatFor, [this] { move_tuples(); });
       }
     } catch (...) {

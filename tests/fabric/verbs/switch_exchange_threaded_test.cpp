@@ -873,6 +873,7 @@ class CachingSwitch final : public SwitchControl, private SwitchCache {
  public:
   explicit CachingSwitch(std::function<void()> between) : between_(std::move(between)) {}
   ConnectionId connect(const SwitchedEnds& /*ends*/) override {
+    const Call call(*this);
     ++connections_;
     return 0;
   }
@@ -883,20 +884,39 @@ class CachingSwitch final : public SwitchControl, private SwitchCache {
   void remove_tuples(std::uint32_t /*first*/) override {}
   bool inherit(ConnectionId /*to*/, std::uint32_t /*tuple*/) override { return false; }
   [[nodiscard]] SwitchCache* cache() override {
+    const Call call(*this);
     if (const auto between = std::exchange(between_, {})) {
       between();
     }
     return this;
   }
   [[nodiscard]] int connections() const { return connections_; }
+  // Whether it was called while another call of it went on.
+  [[nodiscard]] bool was_called_twice() const { return was_called_twice_; }
 
  private:
+  class Call {
+   public:
+    explicit Call(CachingSwitch& of) : of_(&of) {
+      if (++of.calls_ > 1) {
+        of.was_called_twice_ = true;
+      }
+    }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    ~Call() { --of_->calls_; }
+
+   private:
+    CachingSwitch* of_;
+  };
   [[nodiscard]] std::vector<std::uint32_t> take_asked() override { return {}; }
   [[nodiscard]] bool heat(std::uint32_t /*tuple*/, Words& /*words*/) override { return false; }
   [[nodiscard]] bool cool(std::uint32_t /*tuple*/, Words& /*words*/) override { return false; }
 
   std::function<void()> between_;
   std::atomic<int> connections_{0};
+  std::atomic<int> calls_{0};
+  std::atomic<bool> was_called_twice_{false};
 };
 
 std::string error_of_beginning(SwitchControl& device, const SwitchExchangeOptions& options) {
@@ -951,6 +971,28 @@ TEST(SwitchExchangeWithoutThreads, IsNotAnySystemError) {
   EXPECT_THAT(error_of_beginning(failing, {.any_port = true}),
               AllOf(HasSubstr("the switch is silent"), Not(HasSubstr("thread"))));
   EXPECT_EQ(error_of_beginning(failing, {.any_port = true}), "no error");
+}
+
+TEST(SwitchExchangeCallsThreads, AreOneAtATimeFromTheBeginning) {
+  const HostAndPort at = free_address();
+  std::optional<Conversation> client;
+  CachingSwitch* device = nullptr;
+  CachingSwitch caching([&] {
+    client.emplace(at, kPatience);
+    ASSERT_TRUE(std::holds_alternative<exchange::Welcome>(client->ask(exchange::Hello{})));
+    client->tell(exchange::Connect{1, 0, address_of(2, 17)});
+    // It must not come to that, so there is no end to wait for.
+    const auto long_enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    while (!device->was_called_twice() && std::chrono::steady_clock::now() < long_enough) {
+      std::this_thread::yield();
+    }
+  });
+  device = &caching;
+  const SwitchExchange exchange(caching, {.address = at.to_string()});
+  while (caching.connections() == 0) {
+    std::this_thread::yield();
+  }
+  EXPECT_FALSE(caching.was_called_twice());
 }
 
 TEST_F(SwitchExchangeThreads, WhatMeansNothingIsRefusedAndOthersGoOn) {
