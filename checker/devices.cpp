@@ -68,7 +68,8 @@ Device describe(ibv_device* device) {
                          : attributes.atomic_cap == IBV_ATOMIC_HCA ? "nic"
                                                                    : "none";
   }
-  // The default port is the first active one. Without one, the first port says what the device supports.
+  // The first active port; a fabric passes over those without a GID. Without an active one, the first port says what
+  // the device supports.
   for (std::uint8_t number = attributes.phys_port_cnt; number > 0; --number) {
     ibv_port_attr port{};
     const bool active = ibv_query_port(context.get(), number, &port) == 0 && port.state == IBV_PORT_ACTIVE;

@@ -46,8 +46,9 @@ class CountingNode final : public Node {
   }
   void region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept override {}
   [[nodiscard]] std::byte* obtain_memory(std::uint64_t bytes) override {
+    std::byte* const memory = Node::obtain_memory(bytes);
     obtained += bytes;
-    return Node::obtain_memory(bytes);
+    return memory;
   }
   void return_memory(std::byte* memory, std::uint64_t bytes) noexcept override {
     obtained -= bytes;
@@ -79,6 +80,12 @@ TEST(Nodes, KeepNoMemoryOfARegionTooMany) {
   EXPECT_THAT(one_more, ThrowsMessage<std::length_error>(HasSubstr("1048576 regions already")));
   EXPECT_EQ(node.obtained, 0U);
   regions.pop_back();
+  // What fails takes no number.
+  node.places = false;
+  EXPECT_THROW(static_cast<void>(node.allocate(4096, Access::remote_all)), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(node.register_memory(memory, Access::remote_all)), std::runtime_error);
+  EXPECT_THROW(static_cast<void>(node.allocate(std::uint64_t{1} << 62, Access::remote_all)), std::runtime_error);
+  node.places = true;
   const MemoryRegion last = node.allocate(4096, Access::remote_all);
   EXPECT_EQ(node.obtained, 4096U);
   EXPECT_THAT(one_more, ThrowsMessage<std::length_error>(HasSubstr("1048576 regions already")));

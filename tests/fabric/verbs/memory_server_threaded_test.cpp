@@ -98,6 +98,8 @@ TEST_F(MemoryServerThreads, AConnectionStaysItsOwners) {
   EXPECT_THAT(refusal(client, exchange::Connect{1, 0, an_address()}), HasSubstr("owner 3"));
   EXPECT_EQ(refusal(client, exchange::Connect{1, 3, an_address()}), "taken") << "it has not ended";
   EXPECT_EQ(refusal(client, exchange::Connect{2, 4, an_address()}), "taken") << "another one may have another owner";
+  client.tell(exchange::Disconnect{2, 0});
+  EXPECT_EQ(refusal(client, exchange::Connect{2, 5, an_address()}), "taken") << "so may the next of this number";
   EXPECT_EQ(refusal(client, exchange::Revoke{3}), "taken");
   EXPECT_THAT(refusal(client, exchange::Connect{1, 4, an_address()}), HasSubstr("revoked"));
 }

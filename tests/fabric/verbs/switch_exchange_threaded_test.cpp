@@ -796,6 +796,8 @@ TEST_F(SwitchExchangeThreads, AConnectionThatComesAgainStaysItsOwners) {
   EXPECT_EQ(refusal(client, exchange::Connect{2, 4, address_of(2, 19)}), "taken");
   EXPECT_THAT(log_.first(4), ElementsAre("server: connect", "switch: connect 17 to 77, MTU 1024", "server: connect",
                                          "switch: connect 19 to 77, MTU 1024"));
+  client.tell(exchange::Disconnect{1, 0});
+  EXPECT_EQ(refusal(client, exchange::Connect{1, 4, address_of(2, 20)}), "taken") << "another one of the same number";
 }
 
 TEST_F(SwitchExchangeThreads, AServersEndThatCannotBeEndsAtTheServer) {

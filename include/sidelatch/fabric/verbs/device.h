@@ -3,9 +3,9 @@
 //   VerbsFabric fabric({.device = "mlx5_0"});
 //   VerbsFabric near({.device = "mlx5_0", .huge_pages = 2 << 20, .numa = NumaNode::nic(), .pin_thread = true});
 //
-// Defaults are the first device with an active port, on RoCE the first GID of version 2, IPv4 before IPv6, and the
-// port's MTU. The device's limits are applied. An option that it does not support at all is an error that names the
-// option.
+// Defaults are the first device with an active port that has a GID, on RoCE the first GID of version 2, IPv4 before
+// IPv6, and the port's MTU. The device's limits are applied. An option that it does not support at all is an error that
+// names the option.
 //
 // Thread-safety: values.
 #pragma once
