@@ -478,9 +478,10 @@ class WordService final : public SwitchService {
       return exchange::Refused{"the connection was revoked: make a new one"};
     }
     require_possible(wanted.address);
+    const std::array<std::uint8_t, 4> client = ipv4_of(wanted.address.gid, "the client");
     disconnect_at_switch(wanted.connection);  // of before
     const std::uint32_t queue_pair = shared_->next_queue_pair();
-    const SwitchedEnds ends{.client = ipv4_of(wanted.address.gid, "the client"),
+    const SwitchedEnds ends{.client = client,
                             .client_queue_pair = wanted.address.queue_pair,
                             .client_psn = wanted.address.packet_number,
                             .memory_node = options_->ip,

@@ -857,6 +857,35 @@ TEST(SwitchExchangeWordsThreads, WhoseConnectionTheSwitchDoesNotForgetGetsNoAnsw
   EXPECT_THAT(exchange.problem(), HasSubstr("connection 44"));
 }
 
+// Nor does it end the connection that it would replace.
+TEST(SwitchExchangeWordsThreads, AnEndThatCannotBeIsRefused) {
+  Log log;
+  LoggedSwitch device(log);
+  const SwitchExchange exchange(device, {.any_port = true, .ip = {10, 0, 0, 9}, .words = {{0}, 4096, {1}}});
+  Conversation client(HostAndPort::parse(exchange.address(), 0), kPatience);
+  static_cast<void>(client.ask(exchange::Hello{}));
+  const auto refusal_of = [&](const Address& address) {
+    const auto answer = client.ask(exchange::Connect{1, 0, address});
+    const auto* const refused = std::get_if<exchange::Refused>(&answer);
+    return refused == nullptr ? "taken" : refused->why;
+  };
+  EXPECT_EQ(refusal_of(address_of(2, 17)), "taken");
+  Address wrong = address_of(2, 18);
+  wrong.mtu = 6;
+  EXPECT_THAT(refusal_of(wrong), HasSubstr("path MTU is 6"));
+  wrong = address_of(2, 18);
+  wrong.responder = 0;
+  EXPECT_THAT(refusal_of(wrong), HasSubstr("no READs"));
+  EXPECT_THAT(refusal_of(address_of(2, 0x1'000'000)), HasSubstr("24 bits"));
+  wrong = address_of(2, 18);
+  wrong.gid.raw[10] = 0;
+  EXPECT_THAT(refusal_of(wrong), HasSubstr("the client has no IPv4 address"));
+  EXPECT_THAT(log.first(1), ElementsAre("switch: connect 17 to 256, MTU 1024"));
+  EXPECT_EQ(refusal_of(address_of(2, 18)), "taken");
+  EXPECT_THAT(log.first(3), ElementsAre("switch: connect 17 to 256, MTU 1024", "switch: release 17",
+                                        "switch: connect 18 to 257, MTU 1024"));
+}
+
 TEST(SwitchExchangeWordsThreads, OneConnectionThatTheSwitchDoesNotForgetKeepsNoOtherOfItsClient) {
   Log log;
   LoggedSwitch device(log);
