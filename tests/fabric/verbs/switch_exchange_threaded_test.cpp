@@ -996,6 +996,24 @@ TEST(SwitchExchangeWithoutThreads, EndsClientsThatHaveComeMeanwhile) {
   EXPECT_THROW(ask_twice(), SocketError);
 }
 
+TEST(SwitchExchangeWithoutThreads, TakesNoClientAndGoesOn) {
+  CachingSwitch caching({});
+  const SwitchExchange exchange(caching, {.any_port = true});
+  const auto greet = [&] {
+    Conversation client(HostAndPort::parse(exchange.address(), 0), kPatience);
+    return std::holds_alternative<exchange::Welcome>(client.ask(exchange::Hello{}));
+  };
+  {
+    const NoThreads none;
+    EXPECT_THROW(static_cast<void>(greet()), SocketError);
+  }
+  while (exchange.problem().empty()) {
+    std::this_thread::yield();
+  }
+  EXPECT_THAT(exchange.problem(), AllOf(HasSubstr("no thread for a client"), HasSubstr("ulimit -u")));
+  EXPECT_TRUE(greet());
+}
+
 // Other failures keep their text.
 TEST(SwitchExchangeWithoutThreads, IsNotAnySystemError) {
   CachingSwitch failing([] { throw std::system_error(ETIMEDOUT, std::generic_category(), "the switch is silent"); });
