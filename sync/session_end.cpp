@@ -113,13 +113,19 @@ void Session::see_outcomes(QueuePair* memory, QueuePair* latches, Time until) {
   note_outcomes();
 }
 
+// Whether one request gives the latch back.
+bool Session::needs_only_unlatch(const OwedLatch& owed) const {
+  return owed.certain && owed.writes.empty() && owed.queue == nullptr &&
+         pair_of(owed).state() == QueuePair::State::ready;
+}
+
 // Whether the unlatch was posted, of which nobody knows whether it happens before its queue pair is idle. Who finds the
 // latch free expects to see the commits before it, and atomics on different words are not ordered (rule 5).
 bool Session::unlatch_at_end(OwedLatch& owed, Time until, bool behind_commits) {
-  QueuePair& pair = pair_of(owed);
-  if (!owed.certain || !owed.writes.empty() || owed.queue != nullptr || pair.state() != QueuePair::State::ready) {
+  if (!needs_only_unlatch(owed)) {
     return false;
   }
+  QueuePair& pair = pair_of(owed);
   try {
     if (options_.versions_at_switch && !becomes_idle(pair, until)) {
       return false;
@@ -157,12 +163,16 @@ void Session::finish() {
   });
   QueuePair* const memory = unless_failed(qp_);
   QueuePair* const latches = are_apart ? unless_failed(options_.latches.queue_pair) : nullptr;
-  if (std::ranges::any_of(owed_, [&](const OwedLatch& owed) { return awaits_outcome(owed); })) {
+  // Latches whose unlatches had no room in the send queue wait until it is idle, as those of unknown outcome do.
+  const auto waits = [&](const OwedLatch& owed) { return awaits_outcome(owed) || needs_only_unlatch(owed); };
+  bool gives_back = true;
+  while (gives_back && std::ranges::any_of(owed_, waits)) {
     see_outcomes(memory, latches, until);
+    const bool behind_commits = !unlatches_.empty();
+    gives_back =
+        std::erase_if(owed_, [&](OwedLatch& owed) { return unlatch_at_end(owed, until, behind_commits); }) != 0;
   }
-  const bool behind_commits = !unlatches_.empty();
-  std::erase_if(owed_, [&](OwedLatch& owed) { return unlatch_at_end(owed, until, behind_commits); });
-  bool proved = memory == nullptr || is_placed();
+  bool proved = is_placed();
   if (memory != nullptr && latches != nullptr) {
     proved = proved || prove_placement_at_end(half_way(now(), until));
     static_cast<void>(becomes_idle(*memory, half_way(now(), until)));
@@ -171,7 +181,7 @@ void Session::finish() {
     static_cast<void>(becomes_idle(*latches, until));
   }
   proved = proved || prove_placement_at_end(until);
-  const bool memory_is_idle = memory == nullptr || (becomes_idle(*memory, until) && proved);
+  const bool memory_is_idle = proved && (memory == nullptr || becomes_idle(*memory, until));
   if (failures_ == qp_->failures()) {
     unlatches_.prune(qp_->completed_so_far());
   }

@@ -1,8 +1,10 @@
 // The end of a session: how long it waits, for one queue pair or for two, of which one may be slow, and what it gives
 // back meanwhile.
+#include "behaviour.h"
 #include "store.h"
 #include "victim.h"
 
+#include <sidelatch/fabric/model/rules.h>
 #include <sidelatch/fabric/sim/network_device.h>
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/latch_word.h>
@@ -274,6 +276,32 @@ Task<void> latch_and_wait(const Scheme& scheme, Session& session, Object object)
   co_await session.qp().reactor().sleep(kDead);
 }
 
+// A guard that is dropped while the send queue is full leaves its latch to the session.
+TEST(SessionEnd, ALatchIsFreeAlthoughTheSendQueueWasFull) {
+  const ExclusiveLatch latch(LatchLevel::basic);
+  Store store(latch);
+  const auto qp = store.world.add_node("client").connect(store.storage, {.send_queue_depth = 4});
+  static LostWork reported;
+  reported = {};
+  {
+    Session session(*qp, buffer_bytes(store.layout.shape()),
+                    {.lost_work = [](const LostWork& lost) { reported = lost; }});
+    Victim holds(latch_and_wait(latch, session, store.objects.at(1)));
+    while (qp->posted() < 2 || qp->outstanding() != 0) {  // CAS, READ
+      store.world.reactor().run_for(from_ns(100));
+    }
+    const std::array<WorkRequest, 1> one = {compare_swap(store.objects.at(2).latch(), kFree, kFree)};
+    while (qp->outstanding() < 4) {
+      ASSERT_TRUE(qp->post(one));
+    }
+    holds.destroy();
+    ASSERT_EQ(session.owed(), 1U);
+    ASSERT_EQ(qp->outstanding(), 4U);
+  }
+  EXPECT_EQ(store.latch_word(1), kFree);
+  EXPECT_TRUE(reported.nothing());
+}
+
 // Such a switch takes one request of a queue pair at a time. A plain memory node answers in its place here.
 TEST(SessionEnd, ASwitchThatKeepsVersionsIsAskedOneThingAtATime) {
   const SwitchedVersion scheme;
@@ -304,6 +332,45 @@ TEST(SessionEnd, ASwitchThatKeepsVersionsIsAskedOneThingAtATime) {
   EXPECT_EQ(store.latch_word(1) % 2, 0U);
   EXPECT_EQ(store.latch_word(2) % 2, 0U);
   EXPECT_TRUE(reported.nothing());
+}
+
+Task<void> change_and_drain(const Scheme& scheme, Session& session, Object object) {
+  co_await change_behind(scheme, session, object);
+  co_await session.qp().drain();
+}
+Task<void> find_that_it_is_lost(QueuePair& qp, Object object) {
+  try {
+    co_await ask(qp, object);
+  } catch (const FabricError&) {
+  }
+}
+
+// The memory node has ended the queue pair after the WRITE has completed, and before all of it was placed.
+TEST(SessionEnd, ReportsAWriteThatHasCompletedAndMayBeLost) {
+  int lost = 0;
+  for (const WriteUnlatch unlatch : {WriteUnlatch::awaited, WriteUnlatch::async}) {
+    const ExclusiveLatch by_write(Acquire::speculative, unlatch);
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+      const sim::Profile profile = adversarial_profile();
+      Store store(by_write, 200, 1, by_write.default_layout(),
+                  {.profile = profile, .rules = model::rules_of(model::Preset::observed), .seed = seed});
+      static LostWork reported;
+      reported = {};
+      Session& session = store.add_session({.lost_work = [](const LostWork& work) { reported = work; }}, profile);
+      store.run(change_and_drain(by_write, session, store.objects.at(0)));
+      store.storage.revoke(session.qp());
+      store.run(find_that_it_is_lost(session.qp(), store.objects.at(0)));
+      ASSERT_EQ(session.qp().state(), QueuePair::State::error);
+      store.sessions.clear();
+      store.world.reactor().run_for(from_ns(1e5));
+      const auto payload = store.memory.bytes().subspan(store.layout.payload(0), 200);
+      if (store.latch_word(0) != kFree || first_word(payload) != 5 || !uniform(payload)) {
+        ++lost;
+        EXPECT_EQ(reported.unlatches, 1U) << seed;
+      }
+    }
+  }
+  EXPECT_GT(lost, 0);
 }
 
 }  // namespace session_end

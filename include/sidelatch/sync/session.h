@@ -311,6 +311,7 @@ class Session {
   [[nodiscard]] fabric::QueuePair& pair_of(const OwedLatch& owed) const noexcept;
   void finish();
   [[nodiscard]] bool awaits_outcome(const OwedLatch& owed) const;
+  [[nodiscard]] bool needs_only_unlatch(const OwedLatch& owed) const;
   void note_outcomes();
   void see_outcomes(fabric::QueuePair* memory, fabric::QueuePair* latches, fabric::Time until);
   [[nodiscard]] bool unlatch_at_end(OwedLatch& owed, fabric::Time until, bool behind_commits);
