@@ -55,13 +55,6 @@ Task<bool> BTree::write_both(Worker& worker, Latched& first, Latched& second) co
   co_return written;
 }
 
-// The same as leave() for a node to which nothing leads.
-Task<void> BTree::leave_unlinked(Latched& node, Unlinked& unlinked) {
-  unlinked.unlatch_begins();
-  co_await leave(node.guard);
-  unlinked.is_unlatched();
-}
-
 // The memory node for a tree node with this lowest key.
 std::size_t BTree::place_for(const Worker& worker, std::uint64_t low) const {
   const std::size_t nodes = memory_nodes();
@@ -120,6 +113,22 @@ Task<Outcome> BTree::stock(Worker& worker, std::size_t wanted, std::uint64_t low
     const Swept swept = co_await sweep_all_dead(worker);
     if (!swept.complete && count_all(worker.spares_) < wanted) {
       co_return Outcome::timed_out;
+    }
+  }
+}
+
+// A latch that is in doubt may stay held for ever, if its session has no owner id. Who took such a node would wait for
+// it, so it is no spare any more.
+void BTree::forget_stuck_spares(Worker& worker) const {
+  for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
+    const Session& session = worker.session(memory_node);
+    for (const OwedLatch& stuck : session.in_doubt()) {
+      std::erase_if(worker.spares_[memory_node], [&](std::uint64_t object) {
+        const Object node = objects_[memory_node].at(object);
+        const RemoteSpan latch =
+            stuck.by == UnlatchBy::swap_apart ? session.options().latches.word_of(node) : node.latch();
+        return latch.address == stuck.latch.address;
+      });
     }
   }
 }
@@ -190,6 +199,7 @@ Task<void> BTree::free_node(Worker& worker, NodeRef ref) const {
 // Gives back all but `kept` spare nodes of a memory node. Timed out, or after a LatchError: the rest stays with the
 // worker. After another exception it is unknown whether the pool has the node; nobody owns it then.
 Task<Outcome> BTree::give_back_spares(Worker& worker, std::size_t memory_node, std::size_t kept) const {
+  forget_stuck_spares(worker);
   std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
   while (spares.size() > kept) {
     const std::uint64_t object = spares.back();
@@ -239,6 +249,7 @@ Task<void> BTree::give_back_surplus(Worker& worker) const {
 Task<Outcome> BTree::make_room(Worker& worker, Latched& full, std::uint64_t key) const {
   // A root gets two children, another node a neighbour. While the node is latched, the pool is not asked (is_held()).
   const std::size_t wanted = full.ref == kRoot ? 2 : 1;
+  forget_stuck_spares(worker);
   if (!has_in_hand(worker, wanted, key)) {
     co_await leave(full.guard);
     const Outcome outcome = co_await stock(worker, wanted, key);
@@ -341,7 +352,6 @@ Task<Outcome> BTree::split(Worker& worker, Latched& full, std::size_t kept) cons
   left.finish();
   // The right half is complete before the left one links to it. Nobody changes the right half through the parent before
   // all clients see that the left one has shrunk.
-  unlinked.unlatch_begins();
   unlinked.link_begins(full);
   const bool written = co_await write_both(worker, fresh, full);
   if (!written) {
@@ -365,7 +375,7 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root, std::size_t half)
     second = co_await new_node(worker, separator);
   }
   if (!second) {
-    co_await leave_unlinked(first, unlinked_first);
+    co_await leave(first.guard);
     co_await leave(root.guard);
     const Outcome outcome = co_await spare_is_free(worker, first ? second : first);
     co_return outcome;
@@ -387,11 +397,8 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root, std::size_t half)
   node.insert(0, 0, first.ref);
   node.insert(1, separator, second.ref);
   node.finish();
-  unlinked_second.unlatch_begins();
   bool written = co_await write(worker, second);
   if (written) {
-    unlinked_second.is_unlatched();
-    unlinked_first.unlatch_begins();
     unlinked_first.link_begins(root);
     unlinked_second.link_begins(root);
     written = co_await write_both(worker, first, root);
@@ -399,7 +406,7 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root, std::size_t half)
   if (!written) {
     unlinked_first.link_failed();
     unlinked_second.link_failed();
-    co_await leave_unlinked(first, unlinked_first);
+    co_await leave(first.guard);
     co_await leave(root.guard);
     throw LatchError(LatchError::Kind::lease_expired, kTooSlow);
   }

@@ -74,6 +74,7 @@ Task<Outcome> BTree::stock_for(Worker& worker, const Load& load) const {
       ++all;
     }
   }
+  forget_stuck_spares(worker);
   worker.turn_ = turn;
   for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
     Outcome outcome = Outcome::done;

@@ -6,7 +6,6 @@
 
 #include <sidelatch/structures/btree.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -51,42 +50,28 @@ struct BTree::Latched {
 };
 
 /// A node that a worker has taken from its spares, and to which nothing leads yet. However the operation ends, it is a
-/// spare again then.
+/// spare again then, if `node` is one. The session gives back its latch; see forget_stuck_spares().
 class BTree::Unlinked {
  public:
   Unlinked(Worker& worker, const Latched& node) noexcept
-      : worker_(&worker), reactor_(&worker.reactor()), ref_(node.ref), fate_(node ? Fate::spare : Fate::none) {}
+      : worker_(node ? &worker : nullptr), reactor_(&worker.reactor()), ref_(node.ref) {}
   Unlinked(const Unlinked&) = delete;
   Unlinked& operator=(const Unlinked&) = delete;
   ~Unlinked() {
     const bool may_be_linked = linking_ != nullptr && !linking_->guard;
-    if (fate_ == Fate::none || may_be_linked || reactor_->abandons_tasks()) {
-      return;
-    }
-    // If the connection fails while the node is unlatched, a session without an owner id may hold the latch for ever.
-    const std::size_t memory_node = ref_.memory_node();
-    if (fate_ == Fate::spare || worker_->session(memory_node).options().owner != 0) {
-      worker_->spares_[memory_node].push_back(ref_.object());
+    if (worker_ != nullptr && !may_be_linked && !reactor_->abandons_tasks()) {
+      worker_->spares_[ref_.memory_node()].push_back(ref_.object());
     }
   }
-  /// Call them around what ends the node's latch.
-  void unlatch_begins() noexcept { fate_ = fate_ == Fate::spare ? Fate::in_doubt : fate_; }
-  void is_unlatched() noexcept { fate_ = fate_ == Fate::in_doubt ? Fate::spare : fate_; }
   /// `node`, which outlives this object, will lead to it: as long as it is latched, it has not been written.
   void link_begins(const Latched& node) noexcept { linking_ = &node; }
   /// It was not written.
-  void link_failed() noexcept {
-    linking_ = nullptr;
-    fate_ = Fate::spare;
-  }
+  void link_failed() noexcept { linking_ = nullptr; }
 
  private:
-  // As wide as a pointer: a world that explores would tell states apart by the padding in a coroutine's frame.
-  enum class Fate : std::uint64_t { none, spare, in_doubt };
   Worker* worker_;
   fabric::Reactor* reactor_;
   NodeRef ref_;
-  Fate fate_;
   const Latched* linking_ = nullptr;
 };
 

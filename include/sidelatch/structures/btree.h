@@ -218,10 +218,10 @@ class BTree {
   [[nodiscard]] fabric::Task<Linked> is_linked(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<Swept> sweep_owner(Worker& worker, std::uint16_t dead_owner) const;
   [[nodiscard]] fabric::Task<Swept> sweep_all_dead(Worker& worker) const;
+  void forget_stuck_spares(Worker& worker) const;
   [[nodiscard]] fabric::Task<void> free_node(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<bool> write(Worker& worker, Latched& node) const;
   [[nodiscard]] fabric::Task<bool> write_both(Worker& worker, Latched& first, Latched& second) const;
-  [[nodiscard]] static fabric::Task<void> leave_unlinked(Latched& node, Unlinked& unlinked);
 
   // btree_load.cpp: bulk loads.
   struct Load;
