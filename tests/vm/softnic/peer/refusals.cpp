@@ -199,8 +199,15 @@ void vanish(const Session& session) {
     ::_exit(0);  // nothing is given back, as if it had been killed
   }
   session.control.wait_for_end();
-  link.post({.opcode = IBV_WR_RDMA_WRITE, .from = {memory.piece(0, 8)}, .id = 1});
-  expect_status(link.completion(), IBV_WC_RETRY_EXC_ERR, "a WRITE to a peer that has vanished");
+  // The kernel ends what a process had open in an order of its own: the queue pair may outlive the control connection.
+  constexpr std::chrono::seconds kMost(60);
+  const auto until = std::chrono::steady_clock::now() + kMost;
+  ibv_wc completion{};
+  do {
+    link.post({.opcode = IBV_WR_RDMA_WRITE, .from = {memory.piece(0, 8)}, .id = 1});
+    completion = link.completion();
+  } while (completion.status == IBV_WC_SUCCESS && std::chrono::steady_clock::now() < until);
+  expect_status(completion, IBV_WC_RETRY_EXC_ERR, "a WRITE to a peer that has vanished");
 }
 
 }  // namespace sidelatch::peer
