@@ -164,18 +164,23 @@ TEST(Control, EntriesOfEachKindMatchWhatTheySay) {
   EXPECT_EQ(send(device, {0, 11, 0, 0, 0, 0, 0, 0}).at(0).bytes[0], 77U);  // the register
 }
 
-// Keys that are no plain fields.
-TEST(Control, AKeyHasTheNameOfItsExpression) {
+// A table with these keys whose action chooses the port.
+std::string with_keys(const std::string& keys) {
   std::string text = kWithASet;
   const std::string wanted =
       "  apply { if (s.parser_error == error.NoError && h.h.isValid()) { s.egress_spec = 1; } }\n";
-  ASSERT_NE(text.find(wanted), std::string::npos);
   text.replace(text.find(wanted), wanted.size(),
                "  action to(bit<9> port) { s.egress_spec = port; }\n"
-               "  table t { key = { h.h.a & 0x0F : exact; h.h.a[7:4] : exact; h.h.isValid() : exact; } "
-               "actions = { to; NoAction; } }\n"
-               "  apply { t.apply(); }\n");
-  const auto of = compile(text, "t.p4");
+               "  table t { key = { " +
+                   keys +
+                   " } actions = { to; NoAction; } }\n"
+                   "  apply { t.apply(); }\n");
+  return text;
+}
+
+// Keys that are no plain fields.
+TEST(Control, AKeyHasTheNameOfItsExpression) {
+  const auto of = compile(with_keys("h.h.a & 0x0F : exact; h.h.a[7:4] : exact; h.h.isValid() : exact;"), "t.p4");
   for (const char* const valid : {"h.h.isValid()", "h.h.$valid$", "isValid()"}) {
     Switch device(of, {.ports = 4});
     apply(read(*of, std::string(R"({"tables": {"t": {"entries": [{"keys": {"h.h.a[7:4]": 3, ")") + valid +
@@ -188,15 +193,7 @@ TEST(Control, AKeyHasTheNameOfItsExpression) {
 
 // It is none of those that the program writes as isValid().
 TEST(Control, AGivenNameMayEndAsAValidity) {
-  std::string text = kWithASet;
-  const std::string wanted =
-      "  apply { if (s.parser_error == error.NoError && h.h.isValid()) { s.egress_spec = 1; } }\n";
-  ASSERT_NE(text.find(wanted), std::string::npos);
-  text.replace(text.find(wanted), wanted.size(),
-               "  action to(bit<9> port) { s.egress_spec = port; }\n"
-               "  table t { key = { h.h.isValid() : exact @name(\"h.h.isValid()\"); } actions = { to; NoAction; } }\n"
-               "  apply { t.apply(); }\n");
-  const auto of = compile(text, "t.p4");
+  const auto of = compile(with_keys("h.h.isValid() : exact @name(\"h.h.isValid()\");"), "t.p4");
   for (const char* const name : {"h.h.isValid()", "isValid()"}) {
     Switch device(of, {.ports = 4});
     apply(read(*of, std::string(R"({"tables": {"t": {"entries": [{"keys": {")") + name +
