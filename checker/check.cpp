@@ -1,5 +1,6 @@
 #include <sidelatch/checker/check.h>
 
+#include "shares.h"
 #include "verdicts.h"
 
 #include <sidelatch/checker/atomics.h>
@@ -597,14 +598,24 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
   }
 }
 
-// Each proof gets its share of the time left; the explorer uses all cores.
+// The explorer uses all cores, so proofs run one after the other.
 void run_proofs(const CheckOptions& options, const Limit& limit, Steps& steps, CheckReport& report) {
-  for (std::size_t i = 0; i < report.schemes.size(); ++i) {
+  const std::vector<SchemeReport> judged = report.schemes;
+  const auto left = [&limit] { return limit.reached() ? Seconds(0) : limit.left(); };
+  const auto proves = [&](std::size_t i, Seconds budget) {
+    report.schemes[i] = judged[i];
     const bool ended = prove(report.schemes[i], report,
                              {.relaxed_ordering = options.relaxed_ordering,
-                              .budget = limit.share(1, report.schemes.size() - i).left(),
+                              .budget = std::max(budget, Seconds(1e-3)),
                               .interrupted = options.interrupted});
-    report.complete = report.complete && ended;
+    if (ended) {
+      steps.done();
+    }
+    return ended;
+  };
+  const std::size_t cut = run_in_shares(judged.size(), left, proves);
+  report.complete = report.complete && cut == 0;
+  for (std::size_t i = 0; i < cut; ++i) {
     steps.done();
   }
 }
