@@ -77,8 +77,7 @@ bool Session::begin_end() {
   note_outcomes();
   unlatches_.prune(qp_->completed_so_far());
   if (!options_.versions_at_switch) {
-    const bool behind_commits = !unlatches_.empty();
-    std::erase_if(owed_, [&](OwedLatch& owed) { return unlatch_at_end(owed, now(), behind_commits); });
+    unlatch_all_at_end(now());
   }
   return true;
 }
@@ -143,6 +142,12 @@ bool Session::unlatch_at_end(OwedLatch& owed, Time until, bool behind_commits) {
   return true;
 }
 
+// Whether an unlatch was posted.
+bool Session::unlatch_all_at_end(Time until) {
+  const bool behind_commits = !unlatches_.empty();
+  return std::erase_if(owed_, [&](OwedLatch& owed) { return unlatch_at_end(owed, until, behind_commits); }) != 0;
+}
+
 // Whether the proof was posted.
 bool Session::prove_placement_at_end(Time until) {
   try {
@@ -168,9 +173,7 @@ void Session::finish() {
   bool gives_back = true;
   while (gives_back && std::ranges::any_of(owed_, waits)) {
     see_outcomes(memory, latches, until);
-    const bool behind_commits = !unlatches_.empty();
-    gives_back =
-        std::erase_if(owed_, [&](OwedLatch& owed) { return unlatch_at_end(owed, until, behind_commits); }) != 0;
+    gives_back = unlatch_all_at_end(until);
   }
   bool proved = is_placed();
   if (memory != nullptr && latches != nullptr) {

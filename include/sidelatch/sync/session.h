@@ -315,6 +315,7 @@ class Session {
   void note_outcomes();
   void see_outcomes(fabric::QueuePair* memory, fabric::QueuePair* latches, fabric::Time until);
   [[nodiscard]] bool unlatch_at_end(OwedLatch& owed, fabric::Time until, bool behind_commits);
+  bool unlatch_all_at_end(fabric::Time until);
 
   /// In a frame that need not wait it leaves nothing that a world that explores could tell.
   class SwitchAwaiter {
