@@ -116,8 +116,11 @@ if(SIDELATCH_BUILD_MICRO)
     add_dependencies(test_vm bench_verbs) # tests/vm/perftest runs it
 endif()
 
-# What an operation over verbs costs is counted with the provider that tests/fabric has instead of libibverbs.
-target_sources(test_cost PRIVATE "${PROJECT_SOURCE_DIR}/tests/fabric/verbs/stub_provider.cpp")
+# These, too, use the provider that tests/fabric has instead of libibverbs: what an operation over verbs costs is counted
+# with it, and it has the ports that a unit of a flow chooses from.
+foreach(target test_cost test_flows)
+    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/fabric/verbs/stub_provider.cpp")
+endforeach()
 
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND SIDELATCH_SANITIZE MATCHES "address")
     add_custom_target(fuzzers)

@@ -113,23 +113,28 @@ struct FlowNic::Device {
   MacAddress mac{};
   Ipv4Address ip{};
 
-  // The first active one.
-  ibv_port_attr choose_port() {
+  // The first active one that has an address.
+  void choose_port() {
     ibv_device_attr device{};
     need(ibv_query_device(context.get(), &device) == 0, fmt::format("cannot query the RDMA device {}", name));
+    bool any_active = false;
     for (std::uint8_t number = 1; number <= device.phys_port_cnt; ++number) {
       ibv_port_attr found{};
       if (ibv_query_port(context.get(), number, &found) == 0 && found.state == IBV_PORT_ACTIVE) {
+        any_active = true;
         port = number;
         largest_path_mtu = 128U << found.active_mtu;
-        return found;
+        if (choose_address(found)) {
+          return;
+        }
       }
     }
-    throw std::runtime_error(fmt::format("no port of {} is active: bring its link up", name));
+    need(any_active, fmt::format("no port of {} is active: bring its link up", name));
+    throw std::runtime_error(fmt::format("{} has no IPv4 address: give one to its network interface", name));
   }
 
-  // Only RoCE version 2 over IPv4 leads to the switch.
-  void choose_address(const ibv_port_attr& attributes) {
+  // Only RoCE version 2 over IPv4 leads to the switch. False if the port has no such address.
+  bool choose_address(const ibv_port_attr& attributes) {
     constexpr int kMostGids = 256;  // the index of a connection's GID has 8 bits
     for (int index = 0; index < std::min(attributes.gid_tbl_len, kMostGids); ++index) {
       ibv_gid_entry entry{};
@@ -141,7 +146,7 @@ struct FlowNic::Device {
       std::memcpy(ip.data(), entry.gid.raw + 12, ip.size());
       mac = {0x02, 0x53, ip[0], ip[1], ip[2], ip[3]};  // of a software NIC
       if (entry.ndev_ifindex == 0) {
-        return;
+        return true;
       }
       ifreq request{};
       const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -149,9 +154,9 @@ struct FlowNic::Device {
                ::ioctl(socket.number(), SIOCGIFHWADDR, &request) == 0,
            fmt::format("cannot find the MAC address of the network interface of {}: {}", name, why()));
       std::memcpy(mac.data(), request.ifr_hwaddr.sa_data, mac.size());
-      return;
+      return true;
     }
-    throw std::runtime_error(fmt::format("{} has no IPv4 address: give one to its network interface", name));
+    return false;
   }
 
   // Ready to receive from the switch.
@@ -192,7 +197,7 @@ FlowNic::FlowNic(const std::string& device) : device_(std::make_unique<Device>()
   Device& nic = *device_;
   nic.context = open_device(device);
   nic.name = ibv_get_device_name(nic.context->device);
-  nic.choose_address(nic.choose_port());
+  nic.choose_port();
   nic.domain.reset(ibv_alloc_pd(nic.context.get()));
   nic.completions.reset(ibv_create_cq(nic.context.get(), 1, nullptr, nullptr, 0));
   need(nic.domain != nullptr && nic.completions != nullptr,

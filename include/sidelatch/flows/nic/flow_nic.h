@@ -24,8 +24,8 @@ namespace sidelatch::flows {
 
 class FlowNic {
  public:
-  /// Opens the device of this name, or the first one. Throws std::runtime_error that says what is missing: the device,
-  /// an active port, an IPv4 address.
+  /// Opens the device of this name, or the first one, and its first active port that has an IPv4 address. Throws
+  /// std::runtime_error that says what is missing: the device, an active port, an IPv4 address.
   explicit FlowNic(const std::string& device = {});
   FlowNic(const FlowNic&) = delete;
   FlowNic& operator=(const FlowNic&) = delete;
@@ -34,7 +34,7 @@ class FlowNic {
 
   [[nodiscard]] const MacAddress& mac() const noexcept;
   [[nodiscard]] const Ipv4Address& ip() const noexcept;
-  /// Bytes, of the active port.
+  /// Bytes, of the port.
   [[nodiscard]] std::uint32_t largest_path_mtu() const noexcept;
 
   /// Memory for a cleared ring, and a reliable connection to the switch's end that can receive. The switch must serve
