@@ -54,7 +54,9 @@ int litmus(Arguments arguments) {
   for (std::size_t i = 0; i < texts.size() && !interrupted(); ++i) {
     for (const explore::LitmusResult& result :
          explore::run_litmus(texts[i], arguments.files[i], models, arguments.options)) {
-      as_expected = as_expected && (!result.expected || result.ok().value_or(false));
+      // Without an expectation all states are the answer.
+      as_expected = as_expected && (result.expected ? result.ok().value_or(false)
+                                                    : result.verdict.outcome != explore::Outcome::bounded);
       json.push_back(explore::to_json(result));
       if (!arguments.json) {
         fmt::print("{}", explore::to_text(result));

@@ -39,8 +39,9 @@ TEST(Litmus, TestsAsExpectedExitWith0) {
   const auto json = nlohmann::ordered_json::parse(outcome.out);
   ASSERT_EQ(json.size(), 8U);  // two files, four models
   for (const auto& result : json) {
-    EXPECT_THAT(keys_of(result),
-                ElementsAre("test", "model", "reachable", "expected", "ok", "states", "executions", "seconds"));
+    EXPECT_THAT(keys_of(result), ElementsAre("test", "model", "reachable", "expected", "ok", "states", "bound",
+                                             "executions", "seconds"));
+    EXPECT_TRUE(result["bound"].is_null());
     EXPECT_EQ(result["ok"], true);
   }
   EXPECT_EQ(json[0]["test"], "load-buffering");
@@ -75,6 +76,18 @@ TEST(Litmus, AWrongExpectationExitsWith1) {
 TEST(Litmus, WithoutExpectationATestIsAsExpected) {
   const std::string path = litmus_file("open.litmus", store_buffering(""));
   EXPECT_EQ(run("litmus " + path).status, 0);
+  std::filesystem::remove(path);
+}
+
+// Without an expectation the list of states is the answer, and this one is not whole.
+TEST(Litmus, StatesThatWereNotAllFoundExitWith1) {
+  const std::string path =
+      litmus_file("large.litmus",
+                  "litmus t\nobject D[4] = 0\nobject E[4] = 0\nP0:\n  write D 1\n  write E 2\nP1:\n"
+                  "  r0 = read D\n  r1 = read E\nP2:\n  r0 = read E\n  r1 = read D\n");
+  const Outcome outcome = run("litmus --json --model relaxed --budget 0.01 " + path);
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(nlohmann::json::parse(outcome.out).at(0).at("bound").get<std::string>(), HasSubstr("0.01"));
   std::filesystem::remove(path);
 }
 

@@ -50,7 +50,7 @@ namespace {
 using fabric::model::Preset;
 using fabric::model::Rules;
 
-constexpr std::size_t kMaxThreads = 64;
+constexpr std::size_t kMaxThreadsAndNodes = 62;  // the explorer takes no more: each client is a node, too
 constexpr std::array kModels = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
 
 // Whether set_parameter() knows the name. Its error distinguishes a wrong name from a wrong value only in its text, so
@@ -148,8 +148,8 @@ class Parser {
     if (find_thread(name.text)) {
       cursor_.fail(name, fmt::format("duplicate name: there is a thread {} already", describe(name)));
     }
-    if (test_.threads.size() == kMaxThreads) {
-      cursor_.fail(name, fmt::format("more than {} threads", kMaxThreads));
+    if (test_.nodes.size() + test_.threads.size() == kMaxThreadsAndNodes) {
+      cursor_.fail(name, fmt::format("more than {} threads and nodes with M0", kMaxThreadsAndNodes));
     }
     const auto number = static_cast<std::uint32_t>(test_.threads.size());
     Thread& thread = test_.threads.emplace_back();
@@ -203,8 +203,12 @@ class Parser {
     if (!placed_.insert(fmt::format("{}.{}", thread.name, name.text)).second) {
       cursor_.fail(name, fmt::format("duplicate name: the NIC of {}.{} is given already", thread.name, name.text));
     }
-    const std::uint32_t pair = find_or_add_queue_pair(cursor_, name, thread, name.text, 0);
-    thread.queue_pairs[pair].nic = nic.text == "nic1" ? 1 : 0;
+    const auto is_meant = [&](const QueuePair& pair) { return pair.name == name.text && pair.node == 0; };
+    const auto pair = std::ranges::find_if(thread.queue_pairs, is_meant);
+    if (pair == thread.queue_pairs.end()) {
+      cursor_.fail(name, fmt::format("{} posts nothing to M0 on queue pair {}", thread.name, describe(name)));
+    }
+    pair->nic = nic.text == "nic1" ? 1 : 0;
   }
 
   void crash() {

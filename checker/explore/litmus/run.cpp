@@ -347,6 +347,7 @@ std::vector<LitmusResult> run_litmus(std::string_view text, std::string_view fil
     explored.walks = 0;  // its threads share nothing
     explored.rules = rules_of(preset);
     test.apply_params(explored.rules);
+    explored.max_events = std::numeric_limits<std::uint32_t>::max();  // a test has no loops, so it ends
     explored.look_for_shorter =
         std::numeric_limits<std::uint64_t>::max();  // all states are wanted, also besides a deadlock
     Reached reached;
@@ -414,6 +415,8 @@ nlohmann::ordered_json to_json(const LitmusResult& result) {
           {"expected", word(result.expected)},
           {"ok", flag(result.ok())},
           {"states", states},
+          {"bound", result.verdict.outcome == Outcome::bounded ? nlohmann::ordered_json(result.verdict.bound)
+                                                               : nlohmann::ordered_json(nullptr)},
           {"executions", result.verdict.executions},
           {"seconds", result.verdict.seconds}};
 }

@@ -38,7 +38,7 @@ struct LitmusResult {
   fabric::model::Preset model = fabric::model::Preset::observed;
   std::optional<bool> reachable;  ///< nothing without `exists`
   std::optional<bool> expected;   ///< true: allowed; nothing without `expect` for this model
-  std::vector<LitmusState> states;
+  std::vector<LitmusState> states;  ///< all, unless the verdict is bounded
   std::vector<bool> satisfies;  ///< by state: whether `exists` holds
   Verdict verdict;              ///< bounded if the budget ran out
 
@@ -46,12 +46,13 @@ struct LitmusResult {
   [[nodiscard]] std::optional<bool> ok() const;
 };
 
-/// Explores the test under each of the presets, with the changes that its `param` lines make. Throws LitmusError.
+/// Explores the test under each of the presets, with the changes that its `param` lines make. A test has no loops, so
+/// Options::max_events does not count. Throws LitmusError.
 [[nodiscard]] std::vector<LitmusResult> run_litmus(std::string_view text, std::string_view file_name,
                                                    std::span<const fabric::model::Preset> models,
                                                    const Options& options);
 
-/// {"test","model","reachable","expected","ok","states","executions","seconds"}
+/// {"test","model","reachable","expected","ok","states","bound","executions","seconds"}
 [[nodiscard]] nlohmann::ordered_json to_json(const LitmusResult& result);
 [[nodiscard]] std::string to_text(const LitmusResult& result);
 

@@ -231,8 +231,12 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"QpByAnotherName", kMemory + "P0:\nqp P0.r0 nic1\n", "8:7",
               "expected a queue pair such as qp0, found 'r0'"},
         Wrong{"QpWithUnknownNic", kMemory + "P0:\nqp P0.qp0 nic2\n", "8:11", "expected nic0 or nic1, found 'nic2'"},
-        Wrong{"QpTwice", kMemory + "P0:\nqp P0.qp0 nic1\nqp P0.qp0 nic0\n", "9:7",
+        Wrong{"QpTwice", kMemory + "P0:\nwrite x 1\nqp P0.qp0 nic1\nqp P0.qp0 nic0\n", "10:7",
               "the NIC of P0.qp0 is given already"},
+        Wrong{"QpWithoutRequests", kMemory + "P0:\nwrite x 1\nqp P0.qp1 nic1\n", "9:7",
+              "P0 posts nothing to M0 on queue pair 'qp1'"},
+        Wrong{"QpToAnotherNode", kMemory + "P0:\nwrite @qp1 z 1\nqp P0.qp1 nic1\n", "9:7",
+              "P0 posts nothing to M0 on queue pair 'qp1'"},
         Wrong{"CrashOfUnknownClient", kMemory + "P0:\ncrash P1\n", "8:7", "unknown name 'P1'"},
         Wrong{"CrashOfACpu", kMemory + "C0:\ncrash C0\n", "8:7", "expected a client, found 'C0'"},
         Wrong{"CrashTwice", kMemory + "P0:\ncrash P0\ncrash P0\n", "9:7", "'P0' may crash already"},
@@ -313,7 +317,7 @@ TEST(LitmusLimits, PartsAreBounded) {
     pairs += "read @qp" + number + " x\n";
     nodes += "node M" + std::to_string(i + 1) + " { var x" + number + " = 0 }\n";
   }
-  EXPECT_THAT(error_of(threads), HasSubstr("66:1: error: more than 64 threads"));
+  EXPECT_THAT(error_of(threads), HasSubstr("63:1: error: more than 62 threads and nodes with M0"));
   EXPECT_THAT(error_of(registers), HasSubstr("264:1: error: more than 256 registers of P0"));
   EXPECT_THAT(error_of(buffers), HasSubstr("72:5: error: more than 64 buffers of P0"));
   EXPECT_THAT(error_of(pairs), HasSubstr("72:1: error: more than 64 queue pairs of P0"));

@@ -159,7 +159,7 @@ TEST(Litmus, QueuePairsAreOfAClientAndANode) {
 }
 
 TEST(Litmus, AQueuePairMayGoThroughTheSecondNic) {
-  const LitmusTest test = client("write x 1\nwrite @qp1 x 1\nqp P0.qp1 nic1\nqp P0.qp2 nic0");
+  const LitmusTest test = client("write x 1\nwrite @qp1 x 1\nwrite @qp2 x 1\nqp P0.qp1 nic1\nqp P0.qp2 nic0");
   const auto& pairs = test.threads[0].queue_pairs;
   ASSERT_THAT(pairs, SizeIs(3));
   EXPECT_EQ(pairs[0].nic, 0U);

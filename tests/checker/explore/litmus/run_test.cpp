@@ -129,6 +129,34 @@ TEST(LitmusRun, MoreRequestsThanAQueuePairHoldsByDefault) {
   EXPECT_EQ(run_one(text, Preset::strict).reachable, true);
 }
 
+// An execution of it is longer than other programs' may be by default.
+TEST(LitmusRun, AStraightProgramHasNoBound) {
+  std::string text = "litmus t\nvar x = 0\nP0:\n";
+  for (int i = 0; i < 4000; ++i) {
+    text += "  write x 1\n  wait\n";
+  }
+  EXPECT_EQ(states_of(text, Preset::strict), States{LitmusState({{"x", 1}})});
+}
+
+// The most that a test may have: M0, and 61 threads.
+TEST(LitmusRun, AsManyThreadsAsTheExplorerTakes) {
+  std::string text = "litmus t\nvar x = 0\nP0:\n  write x 1\n";
+  for (int i = 0; i < 60; ++i) {
+    text += fmt::format("C{}:\n", i);
+  }
+  EXPECT_EQ(states_of(text, Preset::strict), States{LitmusState({{"x", 1}})});
+}
+
+TEST(LitmusRun, JsonSaysWhatCutTheSearchOff) {
+  const std::string text = "litmus t\nvar x = 0\nP0:\n  write x 1\nP1:\n  r0 = read x\n";
+  const std::array models = {Preset::strict};
+  const auto bound = [&](const Options& options) {
+    return to_json(run_litmus(text, "t.litmus", models, options).at(0)).at("bound");
+  };
+  EXPECT_TRUE(bound({}).is_null());
+  EXPECT_THAT(bound({.max_executions = 1}).get<std::string>(), HasSubstr("1 execution"));
+}
+
 // The CPU's view of one WRITE of two lines depends on rule 3.
 TEST(LitmusRun, AWriteOfTwoLinesBesideLoads) {
   const std::string text =
@@ -360,7 +388,7 @@ TEST(LitmusRun, AResultAsJsonHasExactlyItsKeys) {
   const nlohmann::ordered_json json =
       to_json(run_one(store_buffering(std::string(kBothZero) + "expect all allowed\n"), Preset::observed));
   EXPECT_THAT(keys_of(json),
-              ElementsAre("test", "model", "reachable", "expected", "ok", "states", "executions", "seconds"));
+              ElementsAre("test", "model", "reachable", "expected", "ok", "states", "bound", "executions", "seconds"));
   EXPECT_EQ(json["test"], "t");
   EXPECT_EQ(json["model"], "observed");
   EXPECT_EQ(json["reachable"], true);
