@@ -566,8 +566,9 @@ void Workload::validate() const {
   const auto refuse = [](const char* field, std::uint64_t value, const char* allowed) {
     throw std::invalid_argument(fmt::format("workload: {} is {}: it must be {}", field, value, allowed));
   };
-  if (writers + readers == 0 || writers + readers > kMostClients) {
-    refuse("writers + readers", writers + readers, "1 to 16");
+  const std::uint64_t clients = std::uint64_t{writers} + readers;
+  if (clients == 0 || clients > kMostClients) {
+    refuse("writers + readers", clients, "1 to 16");
   }
   if (lines == 0 || lines > 64) {
     refuse("lines", lines, "1 to 64");

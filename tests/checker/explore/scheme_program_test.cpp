@@ -330,6 +330,9 @@ TEST(Workload, OutOfRangeIsRefusedByName) {
       (Workload{.writers = 8, .updates = 64, .readers = 8, .reads = 64, .lines = 64, .nics = 16}.validate()));
   EXPECT_EQ(refusal({.writers = 0}), "workload: writers + readers is 0: it must be 1 to 16");
   EXPECT_EQ(refusal({.writers = 9, .readers = 8}), "workload: writers + readers is 17: it must be 1 to 16");
+  // More than 32 bits.
+  EXPECT_EQ(refusal({.writers = 0xffffffff, .readers = 3}),
+            "workload: writers + readers is 4294967298: it must be 1 to 16");
   EXPECT_EQ(refusal({.lines = 0}), "workload: lines is 0: it must be 1 to 64");
   EXPECT_EQ(refusal({.lines = 65}), "workload: lines is 65: it must be 1 to 64");
   EXPECT_EQ(refusal({.nics = 0}), "workload: nics is 0: it must be 1 to 16");
