@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -103,9 +104,11 @@ void add_p4_source(Command& command, P4Source& source) {
   command.option("-D,--define", source.macros, "NAME or NAME=TEXT: a macro; may be repeated").one_at_a_time();
 }
 
-std::shared_ptr<const p4::Program> compile_p4(const P4Source& source) {
+std::shared_ptr<const p4::Program> compile_p4(const P4Source& source, std::set<std::filesystem::path>* files_read) {
   std::vector<std::string> warnings;
-  auto program = p4::compile_file(source.program, compile_options(source, warnings));
+  p4::CompileOptions options = compile_options(source, warnings);
+  options.files_read = files_read;
+  auto program = p4::compile_file(source.program, options);
   say_each(warnings);
   return program;
 }
