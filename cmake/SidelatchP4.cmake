@@ -7,7 +7,8 @@ file(
 )
 sidelatch_unite(SIDELATCH_P4C_SOURCES p4c ${SIDELATCH_P4C_SOURCES})
 add_executable(
-    sidelatch_p4c "${PROJECT_SOURCE_DIR}/tools/p4c/main.cpp" ${SIDELATCH_P4C_SOURCES} "${PROJECT_SOURCE_DIR}/roce/crc32.cpp"
+    sidelatch_p4c "${PROJECT_SOURCE_DIR}/tools/p4c/main.cpp" "${PROJECT_SOURCE_DIR}/tools/p4_arguments.cpp"
+                  ${SIDELATCH_P4C_SOURCES} "${PROJECT_SOURCE_DIR}/roce/crc32.cpp"
 )
 target_include_directories(sidelatch_p4c PRIVATE "${PROJECT_SOURCE_DIR}/include")
 target_link_libraries(sidelatch_p4c PRIVATE sidelatch_flags fmt::fmt PkgConfig::libisal) # of the CRC

@@ -1,5 +1,6 @@
 #include "commands.h"
 #include "options.h"
+#include "p4_arguments.h"
 #include "p4_source.h"
 
 #include <sidelatch/p4/compile.h>
@@ -8,13 +9,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <stdexcept>
+#include <set>
 #include <string>
-#include <system_error>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -27,29 +26,8 @@ struct Arguments : P4Source {
   bool prints = false;
 };
 
-bool is_macro_name(const std::string& text) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !text.empty() && is_letter(text.front()) &&
-         std::ranges::all_of(text, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
-}
-
 p4::CompileOptions compile_options(const P4Source& source, std::vector<std::string>& warnings) {
-  p4::CompileOptions options;
-  for (const std::string& folder : source.folders) {
-    std::error_code ignored;
-    if (!std::filesystem::is_directory(folder, ignored)) {
-      throw std::invalid_argument(fmt::format("-I {}: there is no such folder", folder));
-    }
-    options.include_folders.emplace_back(folder);
-  }
-  for (const std::string& macro : source.macros) {
-    const std::size_t equals = macro.find('=');
-    if (!is_macro_name(macro.substr(0, equals))) {
-      throw std::invalid_argument(fmt::format(
-          "-D {}: it is NAME or NAME=TEXT; a name has letters, digits and _, and begins with no digit", macro));
-    }
-    options.macros[macro.substr(0, equals)] = equals == std::string::npos ? "1" : macro.substr(equals + 1);
-  }
+  p4::CompileOptions options = compile_options_of(source.folders, source.macros);
   options.warnings = &warnings;
   return options;
 }
@@ -103,9 +81,11 @@ void add_p4_source(Command& command, P4Source& source) {
   command.option("-D,--define", source.macros, "NAME or NAME=TEXT: a macro; may be repeated").one_at_a_time();
 }
 
-std::shared_ptr<const p4::Program> compile_p4(const P4Source& source) {
+std::shared_ptr<const p4::Program> compile_p4(const P4Source& source, std::set<std::filesystem::path>* files_read) {
   std::vector<std::string> warnings;
-  auto program = p4::compile_file(source.program, compile_options(source, warnings));
+  p4::CompileOptions options = compile_options(source, warnings);
+  options.files_read = files_read;
+  auto program = p4::compile_file(source.program, options);
   say_each(warnings);
   return program;
 }

@@ -5,7 +5,9 @@
 
 #include <sidelatch/p4/program.h>
 
+#include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,8 @@ struct P4Source {
 /// `source` must live until the program has run.
 void add_p4_source(Command& command, P4Source& source);
 
-/// Prints warnings. Throws p4::CompileError.
-[[nodiscard]] std::shared_ptr<const p4::Program> compile_p4(const P4Source& source);
+/// Prints warnings. `files_read` gets the files that were read, if it is not null. Throws p4::CompileError.
+[[nodiscard]] std::shared_ptr<const p4::Program> compile_p4(const P4Source& source,
+                                                            std::set<std::filesystem::path>* files_read = nullptr);
 
 }  // namespace sidelatch::tools

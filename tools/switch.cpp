@@ -15,8 +15,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -178,8 +180,11 @@ int run(const Arguments& arguments) {
   }
   options.capture = arguments.pcap;
   options.icrc = !arguments.no_icrc;
-  options.inputs = {arguments.program, arguments.control};
-  return Session(arguments, compile_p4(arguments), options).run();
+  std::set<std::filesystem::path> files_read;
+  const std::shared_ptr<const p4::Program> program = compile_p4(arguments, &files_read);
+  options.inputs.assign(files_read.begin(), files_read.end());
+  options.inputs.emplace_back(arguments.control);
+  return Session(arguments, program, options).run();
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "commands.h"
 
+#include "common/same_file.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -181,17 +183,7 @@ void require_writable(const std::string& path) {
 
 void require_apart(const std::string& option, const std::string& file, const std::string& other,
                    const std::string& as) {
-  std::error_code ignored;
-  if (file.empty() || other.empty() ||
-      (std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored))) {
-    return;  // /dev/null may be given again and again
-  }
-  const auto place_of = [](const std::string& path) {
-    std::error_code error;
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
-  };
-  const std::filesystem::path place = place_of(file);
-  if (std::filesystem::equivalent(file, other, ignored) || (!place.empty() && place == place_of(other))) {
+  if (is_same_file(file, other)) {
     throw std::invalid_argument(fmt::format("{} {}: this would overwrite {}; give another file", option, file, as));
   }
 }

@@ -79,7 +79,7 @@ std::string emit_cpp(const std::filesystem::path& file, const std::string& funct
   if (!is_cpp_name(function)) {
     throw std::invalid_argument("'" + function + "' cannot be the name of a C++ function; give another one");
   }
-  const ir::Program program = front_end(read_source(file), file.string(), options);
+  const ir::Program program = front_end(read_source(file, options), file.string(), options);
   return Emitter(program, function).run();
 }
 

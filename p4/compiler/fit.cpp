@@ -565,7 +565,7 @@ Chip parse_chip(const std::string& name) {
 }
 
 FitReport fit(const std::filesystem::path& file, Chip chip, const CompileOptions& options) {
-  const ir::Program program = front_end(read_source(file), file.string(), options);
+  const ir::Program program = front_end(read_source(file, options), file.string(), options);
   FitReport report;
   describe_stages(chip, report);
   Fitter fitter(program, report);

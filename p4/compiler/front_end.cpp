@@ -27,7 +27,7 @@ auto with_program(const std::string& text, const std::string& name, const Compil
     const std::uint32_t file = sources.add(name, text);
     std::vector<Warning> warnings;
     const ast::Program program =
-        ast::parse(preprocess(sources, file, {options.include_folders, options.macros, &warnings}));
+        ast::parse(preprocess(sources, file, {options.include_folders, options.macros, &warnings, options.files_read}));
     Lowering lowering(program);
     ir::Program made = lowering.run();
     made.info.name = name;
@@ -59,13 +59,13 @@ ir::Program front_end(const std::string& text, const std::string& name, const Co
 }
 
 std::string print_file(const std::filesystem::path& file, const CompileOptions& options) {
-  return with_program(read_source(file), file.string(), options,
+  return with_program(read_source(file, options), file.string(), options,
                       [](const ir::Program&, const ast::Program& program, const Sources& sources) {
                         return ast::print(program, sources);
                       });
 }
 
-std::string read_source(const std::filesystem::path& file) {
+std::string read_source(const std::filesystem::path& file, const CompileOptions& options) {
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored)) {
     throw CompileError(file.string() + ": error: cannot read the file: it is a folder or a device");
@@ -79,6 +79,9 @@ std::string read_source(const std::filesystem::path& file) {
   if (in.bad()) {
     throw CompileError(file.string() + ": error: cannot read the file");
   }
+  if (options.files_read != nullptr) {
+    options.files_read->insert(file);
+  }
   return text.str();
 }
 
@@ -88,7 +91,7 @@ std::shared_ptr<const Program> compile(const std::string& text, const std::strin
 }
 
 std::shared_ptr<const Program> compile_file(const std::filesystem::path& file, const CompileOptions& options) {
-  return compile(read_source(file), file.string(), options);
+  return compile(read_source(file, options), file.string(), options);
 }
 
 }  // namespace sidelatch::p4

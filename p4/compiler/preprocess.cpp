@@ -231,12 +231,15 @@ class Preprocessor {
     --include_depth_;
   }
 
-  static std::string read(const std::filesystem::path& path, Location at) {
+  [[nodiscard]] std::string read(const std::filesystem::path& path, Location at) const {
     std::ifstream in(path, std::ios::binary);
     std::ostringstream text;
     text << in.rdbuf();
     if (in.bad() || !in.is_open()) {
       fail(at, "cannot read " + path.string());
+    }
+    if (options_.files_read != nullptr) {
+      options_.files_read->insert(path);
     }
     return text.str();
   }

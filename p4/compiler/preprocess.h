@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct PreprocessOptions {
   std::map<std::string, std::string> macros;
   /// Where warnings are appended, if anywhere.
   std::vector<Warning>* warnings = nullptr;
+  /// Gets the path of each included file that is read, if it is not null.
+  std::set<std::filesystem::path>* files_read = nullptr;
 };
 
 /// The tokens of a program, ending with an end token. <core.p4> and <v1model.p4> are built in. Tokens of a macro have

@@ -1,5 +1,6 @@
 #include "p4/ports/capture_files.h"
 
+#include "common/same_file.h"
 #include "p4/ports/open_port.h"
 
 #include <fmt/format.h>
@@ -8,7 +9,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <vector>
 
 namespace sidelatch::p4 {
@@ -23,25 +23,6 @@ struct Use {
   std::string purpose;
   bool writes = false;
 };
-
-// Where a write to the path goes. A symbolic link may lead to a file that is not there yet.
-files::path target(files::path path) {
-  constexpr int kMostLinks = 40;  // as the kernel
-  std::error_code error;
-  for (int i = 0; i < kMostLinks && files::is_symlink(path, error); ++i) {
-    path = path.parent_path() / files::read_symlink(path, error);
-  }
-  return files::weakly_canonical(path, error);
-}
-
-bool is_same_file(const files::path& a, const files::path& b) {
-  std::error_code error;
-  // Whatever is written to /dev/null or a pipe overwrites nothing.
-  if (files::exists(a, error) && !files::is_regular_file(a, error)) {
-    return false;
-  }
-  return files::equivalent(a, b, error) || target(a) == target(b);
-}
 
 std::vector<Use> uses_of(const WiredSwitchOptions& options) {
   std::vector<Use> uses;

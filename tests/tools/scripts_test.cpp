@@ -1,13 +1,11 @@
-// The scripts, and sidelatch-p4c, as their users meet them, as far as that needs no build.
+// The scripts, as their users meet them, as far as that needs no build.
 #include "tests/paths.h"
 #include "tests/tools/shell.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <string>
-#include <utility>
 
 namespace sidelatch::tools {
 namespace {
@@ -49,25 +47,6 @@ TEST(Scripts, HelpIsTheCommentAtTheirHeads) {
                                           ::testing::Not(::testing::HasSubstr("source \""))))
         << name;
   }
-}
-
-TEST(P4Compiler, SaysWhatItWantsAndWhatIsWrong) {
-  const std::string program = std::string(program_path()) + "-p4c ";
-  const auto [helped, help] = shell(program + "--help");
-  EXPECT_EQ(helped, 0);
-  EXPECT_THAT(help, ::testing::StartsWith("usage: sidelatch-p4c"));
-  const std::array<std::pair<std::string, std::string>, 4> wrong{{{"", "-o FILE.cpp"},
-                                                                  {"p4/l2_l3.p4", "-o FILE.cpp"},
-                                                                  {"p4/l2_l3.p4 -o", "-o needs a value"},
-                                                                  {"p4/l2_l3.p4 more.p4 -o /tmp/x", "more.p4"}}};
-  for (const auto& [arguments, part] : wrong) {
-    const auto [status, printed] = shell(program + arguments);
-    EXPECT_EQ(status, 2) << arguments;
-    EXPECT_THAT(printed, ::testing::AllOf(::testing::HasSubstr(part), ::testing::HasSubstr("usage:"))) << arguments;
-  }
-  const auto [status, printed] = shell(program + "p4/l2_l3.p4 -o /no/folder/x.cpp");
-  EXPECT_EQ(status, 1);
-  EXPECT_THAT(printed, ::testing::HasSubstr("cannot write /no/folder/x.cpp: No such file"));
 }
 
 }  // namespace

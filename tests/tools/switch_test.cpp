@@ -206,6 +206,28 @@ TEST_F(SwitchProgram, AProgramWithAMistakeIsRefusedAtItsPlace) {
   EXPECT_THAT(read("err"), StartsWith(in("bad.p4") + ":3:"));
 }
 
+// They are read, too. None of them is in the command.
+TEST_F(SwitchProgram, NoCaptureOverwritesAnIncludedFile) {
+  files::create_directory(in("parts"));
+  write("parts/inner.p4", "// nothing\n");
+  write("parts/outer.p4", "#include \"inner.p4\"\n");
+  write("in.pcap", capture_of({frame_to(2)}));
+  std::ofstream(in("whole.p4")) << "#include \"parts/outer.p4\"\n"
+                                << std::ifstream(in_source_tree("p4/l2_l3.p4")).rdbuf();
+  for (const std::string& options : {" --port 1=pcap:" + in("in.pcap") + "," + in("parts/inner.p4"),
+                                     " --port 1=pcap:" + in("in.pcap") + " --pcap " + in("parts/../parts/outer.p4"),
+                                     " --port 1=pcap:" + in("in.pcap") + " --pcap " + in("whole.p4")}) {
+    const std::string command =
+        std::string(program_path()) + " switch " + in("whole.p4") + options + " 2>" + in("err") + " >" + in("out");
+    const int status = std::system(command.c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 2) << options;
+    EXPECT_THAT(read("err"), AllOf(HasSubstr("is read before the switch begins"), HasSubstr("these are one file")));
+  }
+  EXPECT_EQ(read("parts/inner.p4"), "// nothing\n");
+  EXPECT_EQ(read("parts/outer.p4"), "#include \"inner.p4\"\n");
+  EXPECT_THAT(read("whole.p4"), StartsWith("#include"));
+}
+
 TEST_F(SwitchProgram, AWireThatTheMachineRefusesIsStatusThree) {
   EXPECT_EQ(run({"--port", "1=link:/proc/none/a,/proc/none/b"}), 3);
   EXPECT_THAT(read("err"), HasSubstr("/proc/none/a"));

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct CompileOptions {
   std::map<std::string, std::string> macros;
   /// If not null, gets one text like that of a CompileError for everything doubtful.
   std::vector<std::string>* warnings = nullptr;
+  /// If not null, gets the path of each file that is read, as it was found: the program's own, and those of #include.
+  /// Also if an error ends the reading.
+  std::set<std::filesystem::path>* files_read = nullptr;
 };
 
 /// Throws CompileError. `name` stands for the file in messages.

@@ -109,6 +109,9 @@ TEST_F(CaptureFiles, AFileIsTheSameHoweverItIsNamed) {
         << name;
   }
   EXPECT_FALSE(files::exists(in("new.pcap")));
+  const std::string relative = "capture-files-new-" + std::to_string(::getpid());
+  EXPECT_THAT(error_of({"1=pcap:," + relative}, "./" + relative), HasSubstr("these are one file"));
+  EXPECT_FALSE(files::remove(relative));
 }
 
 }  // namespace capture_files
