@@ -266,6 +266,7 @@ TEST_F(WiredSwitches, WrongPortsAreRefused) {
   EXPECT_THAT(refusal({"1=shm:" + name_, "2=shm:" + name_}), HasSubstr("the ports 1 and 2 are the same wire"));
   EXPECT_THAT(refusal({"1=link:" + in("a")}), HasSubstr("two sockets"));
   EXPECT_THAT(refusal({"1=link:" + in("a") + "," + in("b") + ",mtu=9000"}), HasSubstr("mtu=9000"));
+  EXPECT_THAT(refusal({"1=link:" + in("a") + "," + in("./a")}), HasSubstr("are one socket: a link has two"));
   EXPECT_THAT(refusal({"1=pcap:" + in("none.pcap")}), HasSubstr("none.pcap: No such file"));
   std::ofstream(in("text.pcap")) << "this is a text of more than 24 bytes";
   EXPECT_THAT(refusal({"1=pcap:" + in("text.pcap")}), HasSubstr("no capture in the format pcap"));
