@@ -113,10 +113,11 @@ TEST_F(WiredSwitches, StationsFindEachOtherThroughTheSwitch) {
   EXPECT_EQ(left->resolve(wanted), kRight);
 }
 
-TEST_F(WiredSwitches, ACableHasTwoEnds) {
-  const auto one = station(name_, kLeft);
-  const auto two = station(name_, kRight);
+TEST_F(WiredSwitches, ACableHasRoomForOneSwitch) {
+  const WiredSwitch device(program_, {.ports = {{1, "shm:" + name_}}});
   EXPECT_THROW(static_cast<void>(WiredSwitch(program_, {.ports = {{1, "shm:" + name_}}})), std::runtime_error);
+  const auto one = station(name_, kLeft);
+  EXPECT_THROW(static_cast<void>(station(name_, kRight)), std::runtime_error);
 }
 
 // Nobody reads at port 2. Its ring fills, then its queue; then packets are dropped, each one counted, and port 1 goes
