@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include "roce/wire/link_paths.h"
 #include "roce/wire/wire_name.h"
 
 #include <fmt/format.h>
@@ -163,6 +164,9 @@ WireSettings link_in(const std::vector<std::string_view>& parts, std::string_vie
   if (parts.size() < 3 || parts[0].empty() || parts[1].empty()) {
     throw SettingsError(
         fmt::format("the wire \"{}\" names no two sockets and an address: link:OURS,THEIRS,ADDRESS", whole));
+  }
+  if (const std::string fault = roce::fault_of_link(parts[0], parts[1]); !fault.empty()) {
+    throw SettingsError(fmt::format("the wire \"{}\": {}", whole, fault));
   }
   const Addresses addresses = addresses_in(std::span(parts).subspan(2), whole);
   roce::LinkWireOptions options{.local_path = parts[0],

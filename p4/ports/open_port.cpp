@@ -1,6 +1,7 @@
 #include "p4/ports/open_port.h"
 
 #include "roce/port/ports.h"
+#include "roce/wire/link_paths.h"
 #include "roce/wire/wire_name.h"
 
 #include <sidelatch/p4/wired_switch.h>
@@ -48,6 +49,9 @@ std::unique_ptr<roce::Wire> open_link(const PortOptions& port, std::string_view 
              fmt::format("\"{}\" is no mtu=BYTES from 1 to {}", text, roce::kMostFrameBytes - roce::Ethernet::kBytes));
     }
     options.most_frame_bytes = *mtu + roce::Ethernet::kBytes;
+  }
+  if (const std::string fault = roce::fault_of_link(options.local_path, options.remote_path); !fault.empty()) {
+    refuse(port, fault);
   }
   return roce::open_link_port(options);
 }

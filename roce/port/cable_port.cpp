@@ -8,7 +8,8 @@ namespace {
 
 class CablePort final : public Wire {
  public:
-  explicit CablePort(const CablePortOptions& options) : cable_(options.name, "switch", options.folder.string()) {
+  explicit CablePort(const CablePortOptions& options)
+      : cable_(CableEnd::port, options.name, "switch", options.folder.string()) {
     cable_.wire().use_bell();
   }
 

@@ -1,10 +1,11 @@
 #include "ports.h"
 
+#include "roce/wire/link_paths.h"
 #include "roce/wire/socket_wire.h"
 #include "roce/wire/unix_address.h"
 
 #include <cstring>
-#include <system_error>
+#include <stdexcept>
 
 namespace sidelatch::roce {
 
@@ -13,26 +14,27 @@ namespace {
 class LinkPort final : public SocketWire {
  public:
   explicit LinkPort(const LinkPortOptions& options)
-      : SocketWire(options.local_path.string(), {}, options.most_frame_bytes), local_path_(options.local_path) {
+      : SocketWire(options.local_path.string(), {}, options.most_frame_bytes) {
+    if (const std::string fault = fault_of_link(options.local_path, options.remote_path); !fault.empty()) {
+      throw std::invalid_argument(fault);
+    }
     const sockaddr_un remote = unix_address(options.remote_path);
     std::memcpy(&remote_.bytes, &remote, sizeof remote);
     remote_.length = sizeof remote;
-    use(bind_datagram_socket(local_path_));
+    use(bind_datagram_socket(options.local_path));
+    file_ = SocketFile(options.local_path);
   }
   LinkPort(const LinkPort&) = delete;
   LinkPort& operator=(const LinkPort&) = delete;
-  ~LinkPort() override {
-    std::error_code error;
-    std::filesystem::remove(local_path_, error);
-  }
+  ~LinkPort() override { file_.remove(); }
 
   [[nodiscard]] std::optional<MacAddress> resolve(const Gid& /*gid*/) override { return std::nullopt; }
 
  private:
   [[nodiscard]] std::optional<Address> address_of(const MacAddress& /*destination*/) override { return remote_; }
 
-  std::filesystem::path local_path_;
   Address remote_;
+  SocketFile file_;
 };
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include "station_addresses.h"
 #include "wire_name.h"
 
-#include <fmt/format.h>
-
 namespace sidelatch::roce {
 
 namespace {
@@ -16,16 +14,18 @@ std::string name_of_wire(const std::string& cable) {
   return cable + kCableSuffix;
 }
 
+ReservedPlace place_of(CableEnd end) {
+  return {.station = static_cast<std::size_t>(end),
+          .if_taken = end == CableEnd::port
+                          ? "another switch has this cable: end it first, or give the port another name"
+                          : "another software NIC has this cable: end its program first, or choose another port of the "
+                            "switch"};
+}
+
 }  // namespace
 
-Cable::Cable(const std::string& name, const std::string& end_name, const std::string& folder)
-    : wire_({.name = name_of_wire(name), .station_name = end_name, .folder = folder}) {
-  if (wire_.own_station() > 1) {
-    throw WireError(fmt::format(
-        "{}: this cable has two ends already, a port of a switch and one station: choose another name for this one",
-        wire_.path()));
-  }
-  other_end_ = addresses_of_station(1 - wire_.own_station()).mac;
-}
+Cable::Cable(CableEnd end, const std::string& name, const std::string& station_name, const std::string& folder)
+    : wire_({.name = name_of_wire(name), .station_name = station_name, .folder = folder, .place = place_of(end)}),
+      other_end_(addresses_of_station(1 - static_cast<std::size_t>(end)).mac) {}
 
 }  // namespace sidelatch::roce

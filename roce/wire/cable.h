@@ -1,7 +1,8 @@
 // Cable: shared memory with two ends. What is sent at one arrives at the other, whatever its addresses.
 //
-// It is a wire of shared memory (shared_memory_wire.h) with two stations, whose own addresses nobody uses. Either end
-// may come first, leave and come again. Frames are lost while there is no other end.
+// It is a wire of shared memory (shared_memory_wire.h) with two stations, whose own addresses nobody uses. The port of
+// a switch is always the first one and the NIC the second one, so a cable never joins two of a kind. Either end may
+// come first, leave and come again. Frames are lost while there is no other end.
 //
 // Thread-safety: as Wire.
 #pragma once
@@ -13,10 +14,13 @@
 
 namespace sidelatch::roce {
 
+/// Who is at an end of a cable. The value is the place in shared memory.
+enum class CableEnd : std::size_t { port, nic };
+
 class Cable {
  public:
-  /// Throws WireError, also if the cable has two ends already.
-  Cable(const std::string& name, const std::string& end_name, const std::string& folder);
+  /// Throws WireError, also if another process has this end.
+  Cable(CableEnd end, const std::string& name, const std::string& station_name, const std::string& folder);
 
   [[nodiscard]] SharedMemoryWire& wire() noexcept { return wire_; }
   [[nodiscard]] const SharedMemoryWire& wire() const noexcept { return wire_; }

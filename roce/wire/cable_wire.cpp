@@ -10,7 +10,7 @@ namespace sidelatch::roce {
 CableWire::CableWire(const CableWireOptions& options)
     : addresses_(checked_addresses(options.name, options.addresses)),
       neighbours_(addresses_),
-      cable_(options.name, options.station_name, options.folder.string()) {}
+      cable_(CableEnd::nic, options.name, options.station_name, options.folder.string()) {}
 
 std::optional<MacAddress> CableWire::resolve(const Gid& gid) {
   send_own(neighbours_.question_for(gid));

@@ -61,7 +61,7 @@ FolderWire::FolderWire(const FolderWireOptions& options, Place place)
     : SocketWire(options.folder.string(), addresses_of_station(place.station), kMostFrameBytes),
       folder_(options.folder),
       place_(std::move(place)) {
-  use(bind_datagram_socket(path_of(place_.station)));
+  use(replace_datagram_socket(path_of(place_.station)));
 }
 
 // Runs before the place becomes free.

@@ -6,10 +6,10 @@
 #pragma once
 
 #include "neighbour_wire.h"
+#include "unix_address.h"
 
 #include "roce/wire/wires.h"
 
-#include <filesystem>
 #include <optional>
 
 namespace sidelatch::roce {
@@ -25,8 +25,8 @@ class LinkWire final : public NeighbourWire {
  private:
   [[nodiscard]] std::optional<Address> address_of(const MacAddress& /*destination*/) override { return remote_; }
 
-  std::filesystem::path local_path_;
   Address remote_;
+  SocketFile file_;
 };
 
 }  // namespace sidelatch::roce

@@ -43,7 +43,7 @@ static_assert(sizeof(RingControl) <= kPage && sizeof(Header) <= kPage);
 static_assert(kMostStations <= 64, "a bit each in SharedStation::incoming");
 
 // Raise it with every change of the file's layout or of the meaning of its words.
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 constexpr Header kOurs = {
     .magic = 0x6863'7461'6c65'6469,  // "idelatch"
     .version = kVersion,
@@ -192,13 +192,28 @@ void Segment::map() {
   memory_ = static_cast<std::byte*>(memory);
 }
 
-void Segment::take_place() {
-  for (own_ = 0; own_ < kMostStations && !try_lock_byte(file_.number(), static_cast<off_t>(own_)); ++own_) {
+std::size_t Segment::lock_place() const {
+  if (options_.place) {
+    if (!try_lock_byte(file_.number(), static_cast<off_t>(options_.place->station))) {
+      throw WireError(fmt::format("{}: {}", path_, options_.place->if_taken));
+    }
+    return options_.place->station;
   }
-  if (own_ == kMostStations) {
+  for (std::size_t place = 0; place < kMostStations; ++place) {
+    if (try_lock_byte(file_.number(), static_cast<off_t>(place))) {
+      return place;
+    }
+  }
+  throw WireError(fmt::format("{}: this wire has {} stations already, and that is the most: use a second one", path_,
+                              kMostStations));
+}
+
+void Segment::take_place() {
+  try {
+    own_ = lock_place();
+  } catch (...) {
     ::munmap(memory_, kFileBytes);
-    throw WireError(
-        fmt::format("{}: this wire has {} stations already, and that is the most: use a second one", path_, own_));
+    throw;
   }
   SharedStation& us = station(own_);
   us.name.fill('\0');

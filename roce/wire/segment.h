@@ -29,11 +29,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace sidelatch::roce {
+
+/// A place that only this kind of station takes.
+struct ReservedPlace {
+  std::size_t station;   ///< less than kMostStations
+  std::string if_taken;  ///< the error's sentence if another process has it
+};
 
 struct SegmentOptions {
   /// Letters, digits, '-', '_' and '.'; of at most 64 bytes.
@@ -42,6 +49,8 @@ struct SegmentOptions {
   std::string station_name{};
   /// Must be in memory, on this machine: processes in containers must see the same folder.
   std::string folder = "/dev/shm";
+  /// Default: the lowest one that is free.
+  std::optional<ReservedPlace> place{};
 };
 
 struct SharedStation {
@@ -69,8 +78,8 @@ class Segment {
  public:
   static constexpr std::size_t kRingBytes = std::size_t{1} << 18;
 
-  /// Throws WireError if there is no room, if there are too many stations, or if the file belongs to another user or to
-  /// another version of this program.
+  /// Throws WireError if there is no room, if there are too many stations, if another has our reserved place, or if the
+  /// file belongs to another user or to another version of this program.
   explicit Segment(SegmentOptions options);
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -104,6 +113,7 @@ class Segment {
   void make();
   void check() const;
   void map();
+  [[nodiscard]] std::size_t lock_place() const;
   void take_place();
   void leave() noexcept;
   void give_pages(std::size_t offset, std::size_t bytes, const std::string& what) const;

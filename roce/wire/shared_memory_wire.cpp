@@ -364,7 +364,7 @@ void SharedMemoryWire::wait(std::chrono::nanoseconds at_most) {
 
 void SharedMemoryWire::use_bell() {
   const std::string path = segment_.bell_path(segment_.own());
-  bell_ = bind_datagram_socket(path);
+  bell_ = replace_datagram_socket(path);
   bell_address_ = unix_address(path);
 }
 

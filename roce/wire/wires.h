@@ -47,7 +47,7 @@ struct FolderWireOptions {
 ///   virtio-net-pci,netdev=n0
 /// Many stations may be behind the peer; ARP and neighbour discovery find them, and our station answers both.
 struct LinkWireOptions {
-  std::filesystem::path local_path;     ///< our socket; made anew
+  std::filesystem::path local_path;     ///< our socket; that of a program that has ended is replaced, no other one
   std::filesystem::path remote_path;    ///< the peer's socket; it need not exist yet
   StationAddresses addresses;           ///< our addresses; the MAC, and at least one IP address
   std::size_t most_frame_bytes = 1514;  ///< of the peer's link; a guest's MTU is 1500 unless told otherwise

@@ -102,6 +102,8 @@ TEST(Settings, WhatMeansNothingIsNamed) {
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "shm:"}}), HasSubstr("shm:NAME"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", ""}}), HasSubstr("shm:NAME"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "link:/tmp/a"}}), HasSubstr("OURS,THEIRS,ADDRESS"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "link:/tmp/a,/tmp/a,10.0.0.9"}}),
+              AllOf(HasSubstr("link:/tmp/a,/tmp/a,10.0.0.9"), HasSubstr("are one socket")));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "link:/tmp/a,/tmp/b,mtu=9000"}}),
               HasSubstr("lacks an IP address"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "interface:eth0,300.1.1.1"}}), HasSubstr("300.1.1.1"));

@@ -233,5 +233,21 @@ TEST_F(SwitchProgram, AWireThatTheMachineRefusesIsStatusThree) {
   EXPECT_THAT(read("err"), HasSubstr("/proc/none/a"));
 }
 
+TEST_F(SwitchProgram, AWireThatAnotherSwitchHasIsStatusThree) {
+  const std::string link = "2=link:" + in("ours") + "," + in("theirs");
+  start({"--port", shm(1), "--port", link});
+  await("the switch is up");
+  const pid_t first = process();
+  EXPECT_EQ(run({"--port", shm(1)}), 3);
+  EXPECT_THAT(read("err"), HasSubstr("another switch has this cable: end it first"));
+  EXPECT_EQ(run({"--port", link}), 3);
+  EXPECT_THAT(read("err"), HasSubstr("another program or wire uses this socket: end it or give another path"));
+  EXPECT_TRUE(files::is_socket(in("ours")));
+  ::kill(first, SIGKILL);
+  ::waitpid(first, nullptr, 0);
+  start({"--port", shm(1), "--port", link});
+  await("the switch is up");
+}
+
 }  // namespace
 }  // namespace sidelatch::tools

@@ -125,6 +125,8 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"softnic run --wire foo -- true", "\"foo\""},
                       std::pair{"softnic run --wire shm:a/b -- true", "\"shm:a/b\": 'a/b' is no name of a wire"},
                       std::pair{"softnic run --wire switch:../x,10.0.0.1 -- true", "'../x' is no name of a wire"},
+                      std::pair{"softnic run --wire link:lx,lx,10.0.0.1 -- true", "'lx' and 'lx' are one socket"},
+                      std::pair{"switch p4/l2_l3.p4 --port 1=link:lx,lx", "'lx' and 'lx' are one socket"},
                       std::pair{"switch p4/l2_l3.p4 --port 1=shm:a/b", "'a/b' is no name of a wire"},
                       std::pair{"softnic run --wire folder:/no/such/folder -- true", "/no/such"},
                       std::pair{"softnic run --wire folder:/etc/passwd -- true", "/etc/passwd: this is a file"},

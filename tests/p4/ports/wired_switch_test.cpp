@@ -113,10 +113,11 @@ TEST_F(WiredSwitches, StationsFindEachOtherThroughTheSwitch) {
   EXPECT_EQ(left->resolve(wanted), kRight);
 }
 
-TEST_F(WiredSwitches, ACableHasTwoEnds) {
-  const auto one = station(name_, kLeft);
-  const auto two = station(name_, kRight);
+TEST_F(WiredSwitches, ACableHasRoomForOneSwitch) {
+  const WiredSwitch device(program_, {.ports = {{1, "shm:" + name_}}});
   EXPECT_THROW(static_cast<void>(WiredSwitch(program_, {.ports = {{1, "shm:" + name_}}})), std::runtime_error);
+  const auto one = station(name_, kLeft);
+  EXPECT_THROW(static_cast<void>(station(name_, kRight)), std::runtime_error);
 }
 
 // Nobody reads at port 2. Its ring fills, then its queue; then packets are dropped, each one counted, and port 1 goes
@@ -266,6 +267,7 @@ TEST_F(WiredSwitches, WrongPortsAreRefused) {
   EXPECT_THAT(refusal({"1=shm:" + name_, "2=shm:" + name_}), HasSubstr("the ports 1 and 2 are the same wire"));
   EXPECT_THAT(refusal({"1=link:" + in("a")}), HasSubstr("two sockets"));
   EXPECT_THAT(refusal({"1=link:" + in("a") + "," + in("b") + ",mtu=9000"}), HasSubstr("mtu=9000"));
+  EXPECT_THAT(refusal({"1=link:" + in("a") + "," + in("./a")}), HasSubstr("are one socket: a link has two"));
   EXPECT_THAT(refusal({"1=pcap:" + in("none.pcap")}), HasSubstr("none.pcap: No such file"));
   std::ofstream(in("text.pcap")) << "this is a text of more than 24 bytes";
   EXPECT_THAT(refusal({"1=pcap:" + in("text.pcap")}), HasSubstr("no capture in the format pcap"));

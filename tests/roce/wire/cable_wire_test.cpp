@@ -5,14 +5,21 @@
 #include "tests/roce/wire/frames.h"
 #include "tests/roce/wire/processes.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <poll.h>
+#include <sys/wait.h>
 
+#include <csignal>
 #include <filesystem>
+#include <memory>
+#include <string>
 
 namespace sidelatch::roce {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr MacAddress kCableStation{2, 0, 0, 0, 0, 1};
 constexpr MacAddress kOtherStation{2, 0, 0, 0, 0, 2};
@@ -85,12 +92,54 @@ TEST(CableWire, ThePortMayLeaveAndComeAgain) {
   EXPECT_EQ(number_of(port->receive()), 2U);
 }
 
-TEST(CableWire, AThirdEndIsRefused) {
+// Why no such end is opened.
+template <class Open>
+std::string refusal_at_cable(Open open) {
+  try {
+    static_cast<void>(open());
+  } catch (const WireError& error) {
+    return error.what();
+  }
+  return "opened";
+}
+
+// Whoever is at the other end, or nobody.
+TEST(CableWire, ASecondEndOfAKindIsRefused) {
   const std::string name = new_wire_name();
-  const CableWire station(station_on(name));
-  const auto port = open_cable_port({.name = name});
-  EXPECT_THROW(static_cast<void>(open_cable_port({.name = name})), WireError);
-  EXPECT_THROW(CableWire(station_on(name)), WireError);
+  const auto open_port = [&] { return open_cable_port({.name = name}); };
+  const auto open_station = [&] { return std::make_unique<CableWire>(station_on(name)); };
+  {
+    const auto port = open_port();
+    EXPECT_THAT(refusal_at_cable(open_port), HasSubstr("another switch has this cable: end it first"));
+    const auto station = open_station();
+    EXPECT_THAT(refusal_at_cable(open_port), HasSubstr("another switch has this cable: end it first"));
+    EXPECT_THAT(refusal_at_cable(open_station), HasSubstr("another software NIC has this cable: end its program"));
+    EXPECT_THAT(refusal_at_cable(open_station), HasSubstr(name));
+  }
+  const auto station = open_station();
+  EXPECT_THAT(refusal_at_cable(open_station), HasSubstr("another software NIC has this cable: end its program"));
+  const auto port = open_port();
+  ASSERT_TRUE(station->send(test_frame(100, kOtherStation, kCableStation, 1)));
+  EXPECT_EQ(number_of(port->receive()), 1U);
+}
+
+TEST(CableWire, AStoppedSwitchHasItsCableUntilItIsKilled) {
+  const std::string name = new_wire_name();
+  const auto open_port = [&] { return open_cable_port({.name = name}); };
+  CableWire station(station_on(name));
+  ChildProcess child([&] {
+    const auto port = open_port();
+    ::raise(SIGSTOP);
+    return 0;
+  });
+  int status = 0;
+  ASSERT_EQ(::waitpid(child.number(), &status, WUNTRACED), child.number());
+  ASSERT_TRUE(WIFSTOPPED(status));
+  EXPECT_THAT(refusal_at_cable(open_port), HasSubstr("another switch has this cable: end it first"));
+  child.kill();
+  const auto port = open_port();
+  ASSERT_TRUE(station.send(test_frame(100, kOtherStation, kCableStation, 1)));
+  EXPECT_EQ(number_of(port->receive()), 1U);
 }
 
 TEST(CableWire, AStationNeedsAddresses) {

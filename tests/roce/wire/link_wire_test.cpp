@@ -1,6 +1,7 @@
 // A link to one peer, which may be a guest of QEMU: one frame per datagram, and address resolution.
 #include "roce/wire/link_wire.h"
 
+#include "roce/port/ports.h"
 #include "tests/roce/wire/frames.h"
 #include "tests/roce/wire/processes.h"
 
@@ -9,6 +10,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 namespace sidelatch::roce {
 namespace {
@@ -70,6 +72,43 @@ TEST(LinkWire, ReplacesTheSocketOfAKilledProcessAndNoOtherFile) {
   std::ofstream(paths.left.local_path) << "something of somebody";
   EXPECT_THROW(LinkWire{paths.left}, WireError);
   EXPECT_TRUE(std::filesystem::exists(paths.left.local_path));
+}
+
+TEST(LinkWire, LeavesALivingWireItsSocket) {
+  const Paths paths;
+  LinkWire left(paths.left);
+  LinkWire right(paths.right);
+  EXPECT_THROW(LinkWire{paths.left}, WireError);
+  const LinkPortOptions port{.local_path = paths.left.local_path, .remote_path = paths.left.remote_path};
+  EXPECT_THROW(static_cast<void>(open_link_port(port)), WireError);
+  ASSERT_TRUE(right.send(test_frame(100, kLeft.mac, kRight.mac, 1)));
+  EXPECT_FALSE(left.receive().empty());
+}
+
+TEST(LinkWire, RemovesOnlyItsOwnSocket) {
+  const Paths paths;
+  const LinkPortOptions port{.local_path = paths.left.local_path, .remote_path = paths.left.remote_path};
+  const auto ends_beside_another = [&](auto&& open) {
+    auto first = open();
+    std::filesystem::rename(paths.left.local_path, paths.folder / "aside");  // as if somebody had removed it
+    const LinkWire second(paths.left);
+    first.reset();
+    return std::filesystem::exists(paths.left.local_path);
+  };
+  EXPECT_TRUE(ends_beside_another([&] { return std::make_unique<LinkWire>(paths.left); }));
+  EXPECT_TRUE(ends_beside_another([&] { return open_link_port(port); }));
+  static_cast<void>(open_link_port(port));
+  EXPECT_FALSE(std::filesystem::exists(paths.left.local_path));
+}
+
+TEST(LinkWire, NeedsTwoSockets) {
+  const Paths paths;
+  LinkWireOptions options = paths.left;
+  options.remote_path = options.local_path;
+  EXPECT_THROW(LinkWire{options}, std::invalid_argument);
+  EXPECT_THROW(
+      static_cast<void>(open_link_port({.local_path = options.local_path, .remote_path = options.remote_path})),
+      std::invalid_argument);
 }
 
 TEST(LinkWire, NeedsAddresses) {

@@ -74,6 +74,17 @@ TEST(Segment, GivesTheLowestFreePlace) {
   EXPECT_NE(first.station(1).incarnation.load(), before);
 }
 
+TEST(Segment, AReservedPlaceIsThatOneOrNone) {
+  SegmentOptions options = new_wire();
+  options.place = {.station = 1, .if_taken = "the second place has an owner"};
+  auto second = std::make_unique<Segment>(options);
+  EXPECT_EQ(second->own(), 1U);
+  EXPECT_THAT(why_not(options), AllOf(HasSubstr(second->path()), HasSubstr("the second place has an owner")));
+  EXPECT_EQ(second->directory().size(), 1U);
+  second.reset();
+  EXPECT_EQ(why_not(options), "");
+}
+
 TEST(Segment, ListsWhoIsThere) {
   SegmentOptions options = new_wire();
   options.station_name = "storage";
