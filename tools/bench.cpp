@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "json_text.h"
 #include "options.h"
 #include "serve.h"
 
@@ -91,7 +92,7 @@ int list(const Arguments& arguments) {
     }
   }
   if (arguments.json) {
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", text_of(json));
   }
   return kAsExpected;
 }
@@ -124,7 +125,7 @@ bench::ExperimentResult run(const Arguments& arguments, const bench::Experiment&
   options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
   bench::ExperimentResult result = experiment.run(options);
   if (!arguments.out.empty() && prints(arguments)) {
-    write_file(file_of(arguments, result.experiment), bench::to_json(result).dump(2) + "\n");
+    write_file(file_of(arguments, result.experiment), text_of(bench::to_json(result)) + "\n");
   }
   return result;
 }
@@ -162,7 +163,7 @@ int targets(const Arguments& arguments) {
   } catch (const bench::Interrupted&) {  // results up to then are printed
   }
   if (prints(arguments)) {
-    fmt::print("{}", arguments.json ? bench::to_json(all).dump(2) + "\n" : bench::to_table(all));
+    fmt::print("{}", arguments.json ? text_of(bench::to_json(all)) + "\n" : bench::to_table(all));
   }
   return status_of(all, arguments.strict);
 }
@@ -175,7 +176,7 @@ int run_experiments(const Arguments& arguments) {
   require_room_for_results(arguments, {experiment});
   const bench::ExperimentResult result = run(arguments, experiment);
   if (prints(arguments)) {
-    fmt::print("{}", arguments.json ? bench::to_json(result).dump(2) + "\n" : bench::to_table(result));
+    fmt::print("{}", arguments.json ? text_of(bench::to_json(result)) + "\n" : bench::to_table(result));
   }
   return status_of(result.targets, arguments.strict);
 }

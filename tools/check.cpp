@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "json_text.h"
 #include "options.h"
 #include "serve.h"
 
@@ -167,7 +168,7 @@ int check(const Arguments& arguments) {
     datasheet["against"] = comparison.json();
     compared = comparison.text();
   }
-  const std::string json = datasheet.dump(2) + "\n";
+  const std::string json = text_of(datasheet) + "\n";
   const bool colour = !arguments.json && on_terminal(STDOUT_FILENO);
   const std::string table = checker::to_table(report, checker::Colour::off) + compared;
   const bool cut_short = interrupted();

@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "json_text.h"
 #include "options.h"
 
 #include <sidelatch/checker/devices.h>
@@ -30,7 +31,7 @@ int print_devices(bool as_json) {
     }
   }
   if (as_json) {
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", text_of(json));
   }
   return kAsExpected;
 }

@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "json_text.h"
 #include "options.h"
 
 #include "common/json_reason.h"
@@ -271,7 +272,7 @@ int replay(const Arguments& arguments) {
   const auto violation = verdict.violation ? explore::to_json(*verdict.violation) : nlohmann::ordered_json(nullptr);
   const std::string printed =
       verdict.violation ? explore::to_text(verdict) : fmt::format("gone: these choices no longer end in {}\n", was);
-  save_and_print([&] { draw(arguments, verdict, title); }, arguments.json ? violation.dump(2) + "\n" : printed);
+  save_and_print([&] { draw(arguments, verdict, title); }, arguments.json ? text_of(violation) + "\n" : printed);
   say_what_was_not_written(arguments.svg_file, verdict);
   // A violation is one that nothing expects, and without one the trace does not show what it says.
   return kNotAsExpected;
@@ -348,13 +349,13 @@ int explore_command(Arguments arguments) {
   const std::string title = fmt::format("{} under {}", first.scheme, fabric::model::name(first.model));
   std::string text;
   if (arguments.json) {
-    text = json.dump(2) + "\n";
+    text = text_of(json) + "\n";
   } else if (cells.size() == 1 && !json.empty()) {
     text = fmt::format("{}: {}", title, explore::to_text(verdict));
   }
   const auto save = [&] {
     if (!arguments.trace_file.empty() && verdict.violation) {
-      write_file(arguments.trace_file, trace_json(first, arguments).dump(2) + "\n");
+      write_file(arguments.trace_file, text_of(trace_json(first, arguments)) + "\n");
     }
     draw(arguments, verdict, title);
   };

@@ -1,5 +1,7 @@
 #include "flow_report.h"
 
+#include "json_text.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -123,7 +125,7 @@ std::string to_json(const FlowReport& report) {
   for (const FlowReport::Consumer& consumer : report.consumers) {
     json["consumers"].push_back({{"items", consumer.items}, {"batch_items", consumer.batch_items}});
   }
-  return json.dump(2) + "\n";
+  return text_of(json) + "\n";
 }
 
 std::string live_text(const FlowReport& now, const FlowReport& before) {

@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "json_text.h"
 #include "options.h"
 
 #include <sidelatch/explore/litmus.h>
@@ -65,7 +66,7 @@ int litmus(Arguments arguments) {
     progress.show(i + 1, texts.size());
   }
   if (arguments.json) {
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", text_of(json));
   }
   if (interrupted()) {
     return kInterrupted;

@@ -1,6 +1,7 @@
 #include "serve.h"
 
 #include "commands.h"
+#include "json_text.h"
 
 #include <sidelatch/fabric/verbs/memory_server.h>
 
@@ -90,7 +91,7 @@ int serve(const ServeArguments& arguments, const fabric::verbs::DeviceOptions& d
   if (json) {
     const nlohmann::ordered_json value = {
         {"device", fabric.device_name()}, {"address", server.address()}, {"lends_bytes", options.most_lent_bytes}};
-    fmt::print("{}\n", value.dump(2));
+    fmt::print("{}\n", text_of(value));
   } else {
     fmt::print("{} lends {} MiB at {}; Ctrl-C ends it\n", fabric.device_name(), arguments.lend_mib, server.address());
   }

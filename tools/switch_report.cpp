@@ -1,5 +1,7 @@
 #include "switch_report.h"
 
+#include "json_text.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -100,7 +102,7 @@ std::string to_json(const SwitchReport& report) {
         {{"index", line.index}, {"packets", line.count.packets}, {"bytes", line.count.bytes}});
   }
   json["sleeps"] = report.sleeps;
-  return json.dump(2) + "\n";
+  return text_of(json) + "\n";
 }
 
 }  // namespace sidelatch::tools

@@ -66,7 +66,8 @@ void save_trace(const std::filesystem::path& file, const Violation& violation, c
                                        {"violation", to_json(violation)},
                                        {"choices", violation.choices}};
   std::ofstream out(file);
-  out << json.dump(2) << '\n';
+  // An exception of the program may say what is not UTF-8; the choices are ASCII.
+  out << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
   out.close();
   if (!out) {
     throw std::runtime_error(fmt::format("the trace cannot be written to {}", file.string()));

@@ -83,6 +83,16 @@ TEST_F(TraceFile, LeadsToTheViolationAgain) {
   EXPECT_EQ(to_text(*again.violation), to_text(violation_));
 }
 
+// An exception of the program may name a file in Latin-1.
+TEST_F(TraceFile, KeepsAViolationWhoseWordsAreNotUtf8) {
+  save();
+  violation_.what = "caf\xE9";
+  save_trace(file_, violation_, options_, "two lines");
+  const SavedTrace saved = load_trace(file_);
+  EXPECT_EQ(saved.what, "caf\xEF\xBF\xBD");
+  EXPECT_EQ(saved.choices, violation_.choices);
+}
+
 TEST_F(TraceFile, TellsThatAViolationIsGone) {
   save();
   EXPECT_EQ(replay_trace(saved_program(false), file_).outcome, Outcome::bounded);
