@@ -85,7 +85,9 @@ class FlowRun {
   }
 
   FlowReport run() {
-    start_units();
+    if (!start_units()) {
+      return report();
+    }
     start_flow();
     const bool terminal = on_terminal(STDERR_FILENO);
     FlowReport shown = report();
@@ -120,7 +122,8 @@ class FlowRun {
     FlowUnitRow* row = nullptr;
   };
 
-  void start_units() {
+  // False: the user has interrupted it.
+  bool start_units() {
     const FlowTask& task = board_.task();
     for (std::uint32_t i = 0; i < task.producers - task.joining_producers; ++i) {
       start_producer(i);
@@ -132,6 +135,9 @@ class FlowRun {
     }
     const auto begun = Clock::now();
     for (bool are_ready = false; !are_ready;) {
+      if (interrupted().load()) {
+        return false;
+      }
       device_->serve(milliseconds(1));  // the units ask for the switch's MAC
       are_ready = true;
       for (std::size_t i = 0; i < units_.size(); ++i) {
@@ -139,6 +145,7 @@ class FlowRun {
       }
       check_patience(begun);
     }
+    return true;
   }
 
   void start_producer(std::uint32_t number) {
@@ -197,6 +204,7 @@ class FlowRun {
       throw checker::EnvironmentError(fmt::format("cannot start {}: {}", name_of_unit(row), std::strerror(errno)));
     }
     if (unit == 0) {
+      leave_interrupts_to_parent();
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // without a switch it would wait for ever
       if (::getppid() != parent) {
         ::_exit(kNoEnvironment);
@@ -214,6 +222,17 @@ class FlowRun {
       ::_exit(kNoEnvironment);
     }
     units_.push_back({unit, &row});
+  }
+
+  // Ctrl-C, and SIGTERM of timeout(1) or a service manager, reach all processes of the group, and the switch's process
+  // ends the flow then: a unit that died by itself would break what the flow promises. Blocked, because that outlives
+  // exec(), and because a unit that handled a signal would make a system call.
+  static void leave_interrupts_to_parent() {
+    sigset_t interrupts{};
+    ::sigemptyset(&interrupts);
+    ::sigaddset(&interrupts, SIGINT);
+    ::sigaddset(&interrupts, SIGTERM);
+    ::sigprocmask(SIG_BLOCK, &interrupts, nullptr);
   }
 
   std::vector<flows::FlowRing> rings_of(const FlowUnitRow& row) const {
@@ -435,7 +454,7 @@ class FlowRun {
     for (std::uint32_t i = 0; i < task.producers; ++i) {
       result.producers.push_back(board_.producer(i).items.load(std::memory_order_relaxed));
     }
-    const flows::FlowState state = control_->state(flow_);
+    const flows::FlowState state = board_.has_begun() ? control_->state(flow_) : flows::FlowState{};
     for (std::uint32_t i = 0; i < task.consumers; ++i) {
       const std::size_t place = task.kind == flows::FlowKind::replicate ? 0 : places_.consumers[i];
       result.consumers.push_back({board_.consumer(i).items.load(std::memory_order_relaxed),

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <csignal>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -325,8 +324,6 @@ int run_flow_unit(const std::string& which) {
   if (!is_one) {
     throw std::invalid_argument(fmt::format("--unit {}: `sidelatch flow` starts its units itself", which));
   }
-  // After Ctrl-C the switch's process ends it. To handle a signal takes a system call.
-  std::signal(SIGINT, SIG_IGN);
   FlowBoard board(file);
   FlowUnitRow& row = comma[1] == 'p' ? board.producer(number) : board.consumer(number);
   FlowUnitPhase phase = FlowUnitPhase::failed;

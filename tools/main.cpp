@@ -34,11 +34,30 @@ using namespace sidelatch;
 std::atomic<bool> interrupt_seen{false};
 std::vector<std::string> given_command_line;
 
-void on_interrupt(int /*signal*/) {
-  // The second Ctrl-C ends the process even if a job ignores the flag.
-  if (interrupt_seen.exchange(true)) {
+// Who has interrupted this process first: another one, by its number, or the terminal.
+constexpr pid_t kNobody = -2;
+constexpr pid_t kTerminal = -1;
+std::atomic<pid_t> interrupted_by{kNobody};
+
+void on_interrupt(int /*signal*/, siginfo_t* what, void* /*context*/) {
+  const pid_t by = what->si_code <= 0 ? what->si_pid : kTerminal;  // sigaction(2): SI_USER and its like
+  pid_t first = kNobody;
+  if (interrupted_by.compare_exchange_strong(first, by)) {
+    interrupt_seen.store(true);
+    return;
+  }
+  // The second Ctrl-C ends the process even if a job ignores the flag. But timeout(1) sends its signal to the process
+  // and then to the group, and that is one request: the results so far must come.
+  if (by == kTerminal || by != first) {
     std::_Exit(tools::kInterrupted);
   }
+}
+
+void take_interrupts() {
+  struct sigaction action {};
+  action.sa_sigaction = on_interrupt;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
 }
 
 // What a command prints may still lie in the buffer; a full device shows only now.
@@ -89,7 +108,7 @@ const std::vector<std::string>& sidelatch::tools::command_line() { return given_
 
 int main(int argc, char** argv) {
   tools::keep_standard_streams_apart();
-  std::signal(SIGINT, on_interrupt);
+  take_interrupts();
   tools::fail_writes_that_are_too_long();
   given_command_line.assign(argv, argv + argc);
   try {

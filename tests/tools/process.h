@@ -30,6 +30,7 @@ class Process {
   [[nodiscard]] bool says(const std::string& text, std::chrono::milliseconds within);
   void write_line(const std::string& line) const;
   void signal(int number) const;
+  [[nodiscard]] pid_t id() const noexcept { return process_; }
   /// Reads until its end. The exit status; -1: a signal ended it.
   [[nodiscard]] int wait();
   /// What it has printed so far, on both streams.
