@@ -20,6 +20,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -96,13 +97,28 @@ class Comparison {
   std::vector<checker::Change> changes_;
 };
 
+// Those of the software NIC that are given.
+std::vector<std::string> softnic_options_of(const Arguments& arguments) {
+  std::vector<std::string> given;
+  for (const auto& [option, is_given] : {std::pair{"--wire", !arguments.wire.empty()},
+                                         {"--order", !arguments.order.empty()},
+                                         {"--torn-bias", arguments.torn_bias.has_value()}}) {
+    if (is_given) {
+      given.emplace_back(option);
+    }
+  }
+  return given;
+}
+
 int check(const Arguments& arguments) {
+  const std::vector<std::string> of_softnic = softnic_options_of(arguments);
   if (arguments.options.fabric == "softnic") {
     become_softnic({.wire = arguments.wire.empty() ? "shm:default" : arguments.wire,
                     .order = arguments.order.empty() ? "observed" : arguments.order,
                     .seed = arguments.options.seed,
-                    .torn_bias = arguments.torn_bias.value_or(0)});
-  } else if (!arguments.wire.empty() || !arguments.order.empty() || arguments.torn_bias) {
+                    .torn_bias = arguments.torn_bias.value_or(0)},
+                   of_softnic);
+  } else if (!of_softnic.empty()) {
     throw std::invalid_argument(
         "--wire, --order and --torn-bias are of the software NIC: give --fabric softnic, or leave them out");
   }
@@ -119,6 +135,7 @@ int check(const Arguments& arguments) {
     if (options.fabric == "sim") {
       throw std::invalid_argument("--fabric sim: --server lends the memory of a NIC; use --fabric verbs or softnic");
     }
+    options.validate();
     return serve(arguments.serve,
                  {.device = arguments.options.device, .relaxed_ordering = arguments.options.relaxed_ordering},
                  arguments.options.token, arguments.json);

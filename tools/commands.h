@@ -36,7 +36,9 @@ void add_switch(Program& program);
 void add_flow(Program& program);
 
 /// Restarts this program with the software NIC preloaded, unless it already is. Throws as softnic::set_environment().
-void become_softnic(const softnic::LaunchOptions& options);
+/// `given`: the options of the command line that are in `options`. Where `softnic run` has preloaded the NIC, its own
+/// options hold, so each of these is a std::invalid_argument that names it.
+void become_softnic(const softnic::LaunchOptions& options, const std::vector<std::string>& given = {});
 
 /// The program's arguments as given, its name first.
 [[nodiscard]] const std::vector<std::string>& command_line();

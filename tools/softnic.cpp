@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -76,11 +77,22 @@ int run(Arguments& arguments) {
 
 }  // namespace
 
-void become_softnic(const softnic::LaunchOptions& options) {
+void become_softnic(const softnic::LaunchOptions& options, const std::vector<std::string>& given) {
+  // Says that this process has restarted itself: its number stays, and no other process has it.
+  constexpr const char* kRestarted = "SIDELATCH_RESTARTED";
+  const std::string self = std::to_string(::getpid());
+  const char* const restarted = ::getenv(kRestarted);
+  const bool is_restarted = restarted != nullptr && restarted == self;
+  ::unsetenv(kRestarted);
   if (softnic::is_preloaded()) {
+    if (!is_restarted && !given.empty()) {
+      throw std::invalid_argument(
+          fmt::format("{}: give it to `softnic run`, which started this program with its NIC", given.front()));
+    }
     return;
   }
   softnic::set_environment(options);
+  ::setenv(kRestarted, self.c_str(), 1);
   execute("/proc/self/exe", command_line());
 }
 

@@ -1,5 +1,6 @@
 // The program as its users meet it: output, files and exit statuses.
 #include "tests/tools/program.h"
+#include "common/sanitizers.h"
 #include "tests/paths.h"
 
 #include <gmock/gmock.h>
@@ -218,6 +219,27 @@ TEST(Program, VerbsWithoutANicSaysWhatItLookedForAndExitsWith3) {
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("no RDMA device"), HasSubstr("/dev/infiniband")));
   EXPECT_THAT(outcome.out, IsEmpty());
+}
+
+// The NIC is there already, with the options of `softnic run`.
+TEST(SoftNic, OptionsOfANicThatSoftnicRunHasStartedAreRefused) {
+  if (SIDELATCH_IS_SANITIZED) {
+    GTEST_SKIP() << "no sanitizer can be preloaded with the software NIC";
+  }
+  const std::string check = " check --fabric softnic --parts lock-table --seconds 1 ";
+  const std::string inside = "softnic run --wire shm:" + std::to_string(::getpid()) + " -- " + program_path() + check;
+  for (const std::string option : {"--order bogus", "--order spec", "--torn-bias 0.5", "--wire shm:other"}) {
+    const Outcome outcome = run(inside + option);
+    EXPECT_EQ(outcome.status, 2) << option;
+    EXPECT_THAT(outcome.err, HasSubstr(option.substr(0, option.find(' ')) + ": give it to `softnic run`"));
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+  // Alone it starts its NIC itself, with them.
+  const Outcome alone = run(check + "--json --order spec --torn-bias 0.5 --wire shm:" + std::to_string(::getpid()));
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  const auto json = nlohmann::json::parse(alone.out, nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_THAT(json["environment"]["driver"].get<std::string>(), HasSubstr("order spec, seed 1, torn bias 0.5"));
 }
 
 // Whoever is root would lose a device that way, /dev/null say.
