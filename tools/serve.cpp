@@ -3,20 +3,24 @@
 #include "commands.h"
 #include "json_text.h"
 
+#include <sidelatch/checker/check.h>
 #include <sidelatch/fabric/verbs/memory_server.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
+#include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -25,8 +29,13 @@ namespace {
 
 constexpr std::uint64_t kMostMib = std::uint64_t{1} << 20;
 
+struct Share {
+  std::string name;
+  std::uint64_t mib = 0;
+};
+
 // "objects=64".
-std::pair<std::string, std::uint64_t> parse_share(const std::string& text) {
+Share parse_share(const std::string& text) {
   const std::size_t equals = text.find('=');
   std::uint64_t mib = 0;
   const char* const end = text.data() + text.size();
@@ -36,7 +45,39 @@ std::pair<std::string, std::uint64_t> parse_share(const std::string& text) {
     throw std::invalid_argument(
         fmt::format("--share {}: it is NAME=MIB, as in objects=64; 1 to {} MiB", text, kMostMib));
   }
-  return {text.substr(0, equals), mib};
+  return {.name = text.substr(0, equals), .mib = mib};
+}
+
+// The memory that programs may still take, in MiB (proc_meminfo(5)); nothing where the system does not say.
+std::optional<std::uint64_t> free_mib() {
+  constexpr std::uint64_t kKibPerMib = 1024;
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string what;
+    std::uint64_t kib = 0;
+    if (words >> what >> kib && what == "MemAvailable:") {
+      return kib / kKibPerMib;
+    }
+  }
+  return std::nullopt;
+}
+
+// Shared memory is there from the beginning, all of it. The system would end other programs to find what it lacks, and
+// while it looks, no signal but SIGKILL ends this one.
+void require_memory_for(const std::vector<Share>& shares) {
+  std::uint64_t wanted = 0;
+  std::vector<std::string> names;
+  for (const Share& share : shares) {
+    wanted += share.mib;
+    names.push_back(fmt::format("{}={}", share.name, share.mib));
+  }
+  const std::optional<std::uint64_t> free = free_mib();
+  if (free && wanted > *free) {
+    throw checker::EnvironmentError(
+        fmt::format("--share {}: {} MiB are to be shared, and this machine has {} MiB available: share less",
+                    fmt::join(names, ", "), wanted, *free));
+  }
 }
 
 }  // namespace
@@ -70,6 +111,12 @@ int serve(const ServeArguments& arguments, const fabric::verbs::DeviceOptions& d
   if (arguments.lend_mib == 0 || arguments.lend_mib > (std::uint64_t{1} << 40) / kMib) {
     throw std::invalid_argument(fmt::format("--lend {}: it must be 1 to 1048576 MiB", arguments.lend_mib));
   }
+  std::vector<Share> shares;
+  shares.reserve(arguments.shares.size());
+  for (const std::string& share : arguments.shares) {
+    shares.push_back(parse_share(share));
+  }
+  require_memory_for(shares);
   verbs::VerbsFabric fabric(device);
   Node& storage = fabric.add_node("storage");
   verbs::ServerOptions options{.token = token, .most_lent_bytes = arguments.lend_mib * kMib};
@@ -78,13 +125,12 @@ int serve(const ServeArguments& arguments, const fabric::verbs::DeviceOptions& d
   }
   verbs::MemoryServer server(storage, options);
   std::vector<MemoryRegion> shared;
-  for (const std::string& share : arguments.shares) {
-    const auto [name, mib] = parse_share(share);
+  for (const auto& [name, mib] : shares) {
     shared.push_back(storage.allocate(mib * kMib, Access::remote_all));
     try {
       server.share(name, shared.back());
     } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(fmt::format("--share {}: {}", share, error.what()));
+      throw std::invalid_argument(fmt::format("--share {}={}: {}", name, mib, error.what()));
     }
   }
   server.start();

@@ -242,6 +242,21 @@ TEST(SoftNic, OptionsOfANicThatSoftnicRunHasStartedAreRefused) {
   EXPECT_THAT(json["environment"]["driver"].get<std::string>(), HasSubstr("order spec, seed 1, torn bias 0.5"));
 }
 
+// Before any page is taken, and before a device is looked for.
+TEST(Program, MoreSharedMemoryThanTheMachineHasIsAnErrorThatNamesBoth) {
+  std::string shares;
+  for (int i = 0; i < 64; ++i) {
+    shares += " --share part" + std::to_string(i) + "=1048576";
+  }
+  for (const char* const server : {"check --server", "bench --server"}) {
+    const Outcome outcome = run(server + shares);
+    EXPECT_EQ(outcome.status, 3);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("--share part0=1048576, part1="), HasSubstr("67108864 MiB are to be"),
+                                   ContainsRegex("has [0-9]+ MiB available")));
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+}
+
 // Whoever is root would lose a device that way, /dev/null say.
 TEST(SoftNic, ACaptureReplacesOrdinaryFilesOnly) {
   const std::string pipe = ::testing::TempDir() + "/sidelatch_pipe_" + std::to_string(::getpid());
