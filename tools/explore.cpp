@@ -210,7 +210,7 @@ void draw(const Arguments& arguments, const explore::Verdict& verdict, const std
 
 void say_what_was_not_written(const std::string& file, const explore::Verdict& verdict) {
   if (!file.empty() && !verdict.violation) {
-    say("sidelatch: nothing is broken, so {} was not written\n", file);
+    say("sidelatch: no violation was found, so {} was not written\n", file);
   }
 }
 

@@ -125,6 +125,16 @@ TEST(Explore, ATraceHasAPicture) {
   std::filesystem::remove(picture);
 }
 
+// After a search that was cut, nobody knows that nothing is broken.
+TEST(Explore, ACutSearchThatFoundNothingSaysNoMore) {
+  const std::string path = scratch("not_found.json");
+  const Outcome cut = run("explore --scheme broken/naive --model observed --executions 1 --trace " + path);
+  EXPECT_EQ(cut.status, 1);
+  EXPECT_THAT(cut.out, HasSubstr("bounded"));
+  EXPECT_EQ(cut.err, "sidelatch: no violation was found, so " + path + " was not written\n");
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 // What a trace says itself cannot be said otherwise.
 TEST(Explore, AReplayTakesNoOtherProgram) {
   const std::string path = scratch("alone.json");
