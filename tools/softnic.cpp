@@ -40,8 +40,8 @@ struct Arguments {
   throw checker::EnvironmentError(fmt::format("cannot run {}: {}", program, std::strerror(errno)));
 }
 
-// Before anything is changed for it, such as a capture that is replaced. As execvp() finds it.
-void require_program(const std::string& name) {
+// Before anything is changed for it, such as a capture that is replaced. Where execvp() finds it.
+std::string find_program(const std::string& name) {
   int why = ENOENT;
   const auto is_there = [&](const std::string& path) {
     if (::access(path.c_str(), X_OK) != 0) {
@@ -52,24 +52,26 @@ void require_program(const std::string& name) {
     why = is_folder ? EACCES : why;
     return !is_folder;
   };
-  bool found = false;
   if (name.find('/') != std::string::npos) {
-    found = is_there(name);
+    if (is_there(name)) {
+      return name;
+    }
   } else {
     const char* const all = ::getenv("PATH");
     std::string folders = fmt::format("{}:", all == nullptr ? "/bin:/usr/bin" : all);
-    for (std::size_t end = 0; !found && (end = folders.find(':')) != std::string::npos; folders.erase(0, end + 1)) {
-      found = is_there(fmt::format("{}/{}", end == 0 ? "." : folders.substr(0, end), name));
+    for (std::size_t end = 0; (end = folders.find(':')) != std::string::npos; folders.erase(0, end + 1)) {
+      if (std::string path = fmt::format("{}/{}", end == 0 ? "." : folders.substr(0, end), name); is_there(path)) {
+        return path;
+      }
     }
   }
-  if (!found) {
-    throw checker::EnvironmentError(fmt::format("cannot run {}: {}", name, std::strerror(why)));
-  }
+  throw checker::EnvironmentError(fmt::format("cannot run {}: {}", name, std::strerror(why)));
 }
 
 // Returns only by an exception: the command's exit status becomes this process's.
 int run(Arguments& arguments) {
-  require_program(arguments.command.front());
+  const std::string program = find_program(arguments.command.front());
+  require_apart("--pcap", arguments.pcap, program, "the program that is to run");
   arguments.options.pcap = arguments.pcap;
   softnic::set_environment(arguments.options);
   execute(arguments.command.front(), arguments.command);

@@ -27,9 +27,11 @@ inline std::string slurp(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-inline Outcome run(const std::string& arguments) {
+// `environment`: what stands before a command in the shell, "A=1 B=2".
+inline Outcome run(const std::string& arguments, const std::string& environment = {}) {
   const std::string errors = ::testing::TempDir() + "/sidelatch_stderr_" + std::to_string(::getpid());
-  const std::string command = "cd '" + in_source_tree("") + "' && " + program_path() + " " + arguments + " 2>" + errors;
+  const std::string command =
+      "cd '" + in_source_tree("") + "' && " + environment + " " + program_path() + " " + arguments + " 2>" + errors;
   const ShellResult result = run_shell(command);
   Outcome outcome{.status = result.status, .out = result.printed, .err = slurp(errors)};
   std::filesystem::remove(errors);

@@ -291,6 +291,25 @@ TEST(SoftNic, ACommandThatIsNotThereCostsNoCapture) {
   std::filesystem::remove(file);
 }
 
+TEST(SoftNic, ACaptureDoesNotReplaceTheProgramThatIsToRun) {
+  const std::string folder = scratch("own_program");
+  std::filesystem::create_directory(folder);
+  const std::string program = folder + "/prog";
+  std::ofstream(program) << "#!/bin/sh\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  std::filesystem::create_symlink("prog", folder + "/link");
+  for (const std::string& capture : {program, folder + "/./prog", folder + "/link"}) {
+    for (const std::string& command : {program, folder + "/link", std::string("prog"), std::string("link")}) {
+      const Outcome outcome = run("softnic run --pcap " + capture + " -- " + command, "PATH=" + folder + ":$PATH");
+      EXPECT_EQ(outcome.status, 2) << capture << ' ' << command;
+      EXPECT_THAT(outcome.err, HasSubstr("--pcap " + capture + ": this would overwrite the program that is to run"));
+      EXPECT_EQ(slurp(program), "#!/bin/sh\n");
+      EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link"));
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+
 // Whatever is printed, a device that takes nothing must not look like success.
 class FullDevice : public ::testing::TestWithParam<const char*> {};
 
