@@ -1,4 +1,5 @@
 #include <sidelatch/checker/datasheet.h>
+#include <sidelatch/checker/schemes.h>
 
 #include "named_json.h"
 
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
@@ -23,6 +25,19 @@ struct Rate {
   std::string unit;
 };
 
+constexpr std::string_view kLockTable = "lock table";
+
+// The part of a check that measures it, of kParts.
+std::string_view part_of_rate(std::string_view rate) { return rate.starts_with(kLockTable) ? "lock-table" : "rates"; }
+std::string_view part_of_scheme(std::string_view scheme) {
+  const std::span<const SchemeEntry> known = schemes();
+  const auto entry = std::ranges::find(known, scheme, &SchemeEntry::name);
+  if (entry != known.end() && (entry->kind == Kind::latch || entry->kind == Kind::queue)) {
+    return "latches";
+  }
+  return scheme == "broken/bookend" ? "torn-reads" : "schemes";
+}
+
 std::map<std::string, std::string> verdicts_of(const ordered_json& datasheet) {
   std::map<std::string, std::string> verdicts;
   for (const ordered_json& scheme : datasheet.at("schemes")) {
@@ -35,8 +50,8 @@ std::map<std::string, Rate> rates_of(const ordered_json& datasheet) {
   std::map<std::string, Rate> rates;
   const ordered_json& table = datasheet.at("lock_table");
   if (!table.is_null()) {
-    rates["lock table, one slot"] = {table.at("contended_mops").get<double>(), "Mops/s"};
-    rates["lock table, many slots"] = {table.at("uncontended_mops").get<double>(), "Mops/s"};
+    rates[fmt::format("{}, one slot", kLockTable)] = {table.at("contended_mops").get<double>(), "Mops/s"};
+    rates[fmt::format("{}, many slots", kLockTable)] = {table.at("uncontended_mops").get<double>(), "Mops/s"};
   }
   for (const ordered_json& series : datasheet.at("series")) {
     for (const ordered_json& point : series.at("points")) {
@@ -109,6 +124,23 @@ std::vector<Change> changes_for_the_worse(const ordered_json& old, const ordered
     }
   }
   return changes;
+}
+
+ValuesInCommon values_in_common(const ordered_json& old, const ordered_json& now) {
+  const auto shared = [](const auto& some, const auto& others) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(some, [&](const auto& one) { return others.contains(one.first); }));
+  };
+  return {.verdicts = shared(named("old", old, verdicts_of), named("new", now, verdicts_of)),
+          .rates = shared(named("old", old, rates_of), named("new", now, rates_of))};
+}
+
+bool has_values_of(const ordered_json& datasheet, std::span<const std::string> parts) {
+  const auto is_wanted = [&](std::string_view part) { return std::ranges::find(parts, part) != parts.end(); };
+  const auto verdicts = named("old", datasheet, verdicts_of);
+  const auto rates = named("old", datasheet, rates_of);
+  return std::ranges::any_of(verdicts, [&](const auto& one) { return is_wanted(part_of_scheme(one.first)); }) ||
+         std::ranges::any_of(rates, [&](const auto& one) { return is_wanted(part_of_rate(one.first)); });
 }
 
 }  // namespace sidelatch::checker

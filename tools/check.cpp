@@ -8,6 +8,7 @@
 #include <sidelatch/checker/profile_of.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -45,7 +46,9 @@ struct Arguments {
 // An earlier datasheet, and the points in which the new one is worse.
 class Comparison {
  public:
-  Comparison(const std::string& file, double tolerance) : file_(file), tolerance_(tolerance) {
+  // `parts`: of the new one.
+  Comparison(const std::string& file, double tolerance, const std::vector<std::string>& parts)
+      : file_(file), tolerance_(tolerance) {
     if (!(tolerance >= 0) || tolerance > 1) {
       throw std::invalid_argument(fmt::format("--tolerance {}: it must be 0 to 1", tolerance));
     }
@@ -61,28 +64,45 @@ class Comparison {
       } catch (const std::invalid_argument& error) {
         throw std::invalid_argument(fmt::format("{}: {}", file, error.what()));
       }
+      if (!checker::has_values_of(old_, parts)) {
+        throw std::invalid_argument(
+            fmt::format("--against {}: it has no verdict and no rate of --parts {}, so nothing would be compared: give "
+                        "other parts, or another datasheet",
+                        file, fmt::join(parts, ",")));
+      }
     }
   }
   void compare(const nlohmann::ordered_json& now) {
     if (!file_.empty()) {
       changes_ = checker::changes_for_the_worse(old_, now, tolerance_);
+      compared_ = checker::values_in_common(old_, now);
     }
   }
   [[nodiscard]] bool wanted() const { return !file_.empty(); }
   [[nodiscard]] bool worse() const { return !changes_.empty(); }
+  [[nodiscard]] bool is_of_nothing() const { return wanted() && compared_.verdicts + compared_.rates == 0; }
   [[nodiscard]] nlohmann::ordered_json json() const {
     nlohmann::ordered_json changes = nlohmann::ordered_json::array();
     for (const checker::Change& change : changes_) {
       changes.push_back({{"what", change.what}, {"text", change.text}});
     }
-    return {{"file", file_}, {"device", device_}, {"tolerance", tolerance_}, {"worse", changes}};
+    return {{"file", file_},
+            {"device", device_},
+            {"tolerance", tolerance_},
+            {"compared", {{"verdicts", compared_.verdicts}, {"rates", compared_.rates}}},
+            {"worse", changes}};
   }
   [[nodiscard]] std::string text() const {
     std::string text = fmt::format("\nAgainst {} ({}): ", file_, device_);
-    if (changes_.empty()) {
-      return text + fmt::format("no other verdict, and no rate worse by more than {:g} %\n", 100 * tolerance_);
+    if (is_of_nothing()) {
+      return text + "nothing in common was measured\n";
     }
-    text += fmt::format("{} worse\n", changes_.size());
+    if (changes_.empty()) {
+      return text + fmt::format("of {} verdicts none has changed, and of {} rates none is worse by more than {:g} %\n",
+                                compared_.verdicts, compared_.rates, 100 * tolerance_);
+    }
+    text +=
+        fmt::format("{} worse, of {} verdicts and {} rates\n", changes_.size(), compared_.verdicts, compared_.rates);
     for (const checker::Change& change : changes_) {
       text += "  " + change.text + "\n";
     }
@@ -95,6 +115,7 @@ class Comparison {
   std::string device_;
   nlohmann::ordered_json old_;
   std::vector<checker::Change> changes_;
+  checker::ValuesInCommon compared_;
 };
 
 // Those of the software NIC that are given.
@@ -131,11 +152,11 @@ int check(const Arguments& arguments) {
     options.fabric = "sim";
     options.profile = arguments.profile;
   }
+  options.validate();
   if (arguments.serve.wanted) {
     if (options.fabric == "sim") {
       throw std::invalid_argument("--fabric sim: --server lends the memory of a NIC; use --fabric verbs or softnic");
     }
-    options.validate();
     return serve(arguments.serve,
                  {.device = arguments.options.device, .relaxed_ordering = arguments.options.relaxed_ordering},
                  arguments.options.token, arguments.json);
@@ -162,7 +183,7 @@ int check(const Arguments& arguments) {
       throw std::invalid_argument(fmt::format("--out {}: cannot make this folder: {}", arguments.out, error.message()));
     }
   }
-  Comparison comparison(arguments.against, arguments.tolerance);
+  Comparison comparison(arguments.against, arguments.tolerance, options.parts);
   if (!arguments.profile_file.empty()) {
     for (const char* part : {"lock-table", "rates"}) {
       if (std::ranges::find(arguments.options.parts, part) == arguments.options.parts.end()) {
@@ -207,6 +228,11 @@ int check(const Arguments& arguments) {
   if (!report.failure.empty()) {
     say("sidelatch: {}\n", report.failure);
     return kNoEnvironment;
+  }
+  if (comparison.is_of_nothing()) {
+    say("sidelatch: --against {}: this check measured nothing that the datasheet has, so nothing was compared{}\n",
+        arguments.against, report.complete ? "" : "; give it more --seconds");
+    return kBadInput;
   }
   return report.as_expected() && !comparison.worse() ? kAsExpected : kNotAsExpected;
 }

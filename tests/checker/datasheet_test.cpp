@@ -82,6 +82,41 @@ TEST(Datasheet, WhatOnlyOneHasIsNotCompared) {
   EXPECT_THAT(worse(now, datasheet()), IsEmpty());
 }
 
+TEST(Datasheet, CountsWhatIsCompared) {
+  ordered_json now = datasheet();
+  ValuesInCommon all = values_in_common(datasheet(), now);
+  EXPECT_EQ(all.verdicts, 2U);
+  EXPECT_EQ(all.rates, 5U);
+  now["schemes"][1]["scheme"] = "optimistic/other";
+  now["series"][0]["points"][0]["x"] = 16;
+  now["series"][0]["points"][1]["y"] = nullptr;
+  ValuesInCommon some = values_in_common(datasheet(), now);
+  EXPECT_EQ(some.verdicts, 1U);
+  EXPECT_EQ(some.rates, 3U);
+  now.erase("schemes");
+  EXPECT_THAT([&now] { (void)values_in_common(datasheet(), now); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("the new datasheet")));
+}
+
+TEST(Datasheet, KnowsWhichPartsOfACheckCouldBeComparedWithIt) {
+  const auto has = [](const ordered_json& one, std::vector<std::string> parts) { return has_values_of(one, parts); };
+  ordered_json one = datasheet();
+  one["schemes"][1]["scheme"] = "broken/bookend";
+  EXPECT_FALSE(has(one, {}));
+  EXPECT_FALSE(has(one, {"effects", "proofs", "latches"}));
+  EXPECT_TRUE(has(one, {"effects", "lock-table"}));
+  EXPECT_TRUE(has(one, {"torn-reads"}));
+  EXPECT_TRUE(has(one, {"schemes"}));
+  EXPECT_TRUE(has(one, {"rates"}));
+  one["lock_table"] = nullptr;
+  one["schemes"][0]["scheme"] = "latch-exclusive/basic";
+  one["schemes"].erase(1);
+  EXPECT_FALSE(has(one, {"lock-table", "schemes", "torn-reads"}));
+  EXPECT_TRUE(has(one, {"latches"}));
+  one["series"] = ordered_json::array();
+  EXPECT_FALSE(has(one, {"rates"}));
+}
+
 TEST(Datasheet, WhatCannotBeComparedIsNamed) {
   ordered_json old = datasheet();
   old["schemes"][0]["verdict"] = 1;

@@ -74,7 +74,9 @@ TEST(Program, CheckComparesWithAnEarlierDatasheet) {
   ASSERT_EQ(run(std::string(kRates) + "--out " + folder).status, 0);
   const Outcome same = run(std::string(kRates) + "--against " + saved);
   EXPECT_EQ(same.status, 0) << same.out;
-  EXPECT_THAT(same.out, HasSubstr("Against " + saved + " (sim:connectx5): no other verdict, and no rate worse"));
+  EXPECT_THAT(same.out, ContainsRegex("Against " + saved +
+                                      " \\(sim:connectx5\\): of 0 verdicts none has changed, and of [1-9][0-9]* rates "
+                                      "none is worse by more than 10 %"));
 
   auto json = nlohmann::json::parse(slurp(saved));
   json["lock_table"]["contended_mops"] = 4.0;
@@ -82,6 +84,9 @@ TEST(Program, CheckComparesWithAnEarlierDatasheet) {
   const Outcome worse = run(std::string(kRates) + "--json --against " + saved);
   EXPECT_EQ(worse.status, 1);
   const auto told = nlohmann::json::parse(worse.out)["against"];
+  EXPECT_THAT(run(std::string(kRates) + "--against " + saved).out, HasSubstr("1 worse, of 0 verdicts and "));
+  EXPECT_EQ(told["compared"]["verdicts"], 0);
+  EXPECT_GT(told["compared"]["rates"], 2);
   ASSERT_EQ(told["worse"].size(), 1U);
   EXPECT_EQ(told["worse"][0]["what"], "lock table, one slot");
   EXPECT_EQ(run(std::string(kRates) + "--tolerance 0.5 --against " + saved).status, 0);
@@ -92,6 +97,31 @@ TEST(Program, CheckComparesWithAnEarlierDatasheet) {
   EXPECT_EQ(broken.status, 2);
   EXPECT_THAT(broken.err, AllOf(HasSubstr(saved), HasSubstr("cut off")));
   EXPECT_THAT(broken.out, IsEmpty());
+  std::filesystem::remove_all(folder);
+}
+
+// Else a test that compares nothing would pass for ever.
+TEST(Program, CheckThatComparesNothingIsAMistake) {
+  const std::string folder = scratch("nothing_in_common");
+  const std::string saved = folder + "/check.json";
+  ASSERT_EQ(run("check --fabric sim --parts lock-table --out " + folder).status, 0);
+  // Known before anything is measured.
+  const Outcome other = run("check --fabric sim --parts effects,rates --against " + saved);
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, HasSubstr("--against " + saved + ": it has no verdict and no rate of --parts effects,rates"));
+  EXPECT_THAT(other.out, IsEmpty());
+  // Only known afterwards: what was measured is told.
+  auto json = nlohmann::ordered_json::parse(slurp(saved));
+  json["series"] = nlohmann::ordered_json::parse(
+      R"([{"name": "rate/of-old", "x": "size", "unit": "Mops/s", "points": [{"x": 8, "y": 1}]}])");
+  std::ofstream(saved) << json;
+  const Outcome measured = run("check --fabric sim --parts rates --json --against " + saved);
+  EXPECT_EQ(measured.status, 2);
+  EXPECT_THAT(measured.err, HasSubstr("--against " + saved + ": this check measured nothing that the datasheet has"));
+  const auto told = nlohmann::json::parse(measured.out, nullptr, false);
+  ASSERT_TRUE(told.is_object());
+  EXPECT_FALSE(told["series"].empty());
+  EXPECT_EQ(told["against"]["compared"]["rates"], 0);
   std::filesystem::remove_all(folder);
 }
 

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,5 +32,17 @@ struct Change {
 /// tolerance that is not 0 to 1, and for a field of a wrong type, which it names.
 [[nodiscard]] std::vector<Change> changes_for_the_worse(const nlohmann::ordered_json& old,
                                                         const nlohmann::ordered_json& now, double tolerance);
+
+/// How many values changes_for_the_worse() compares.
+struct ValuesInCommon {
+  std::size_t verdicts = 0;
+  std::size_t rates = 0;
+};
+/// Throws std::invalid_argument for a field of a wrong type, which it names.
+[[nodiscard]] ValuesInCommon values_in_common(const nlohmann::ordered_json& old, const nlohmann::ordered_json& now);
+
+/// Whether `datasheet` has a value that a check of these parts (kParts of check.h) might measure again, so that the two
+/// could be compared. Throws as values_in_common().
+[[nodiscard]] bool has_values_of(const nlohmann::ordered_json& datasheet, std::span<const std::string> parts);
 
 }  // namespace sidelatch::checker
