@@ -17,9 +17,11 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -34,21 +36,33 @@ using namespace sidelatch;
 std::atomic<bool> interrupt_seen{false};
 std::vector<std::string> given_command_line;
 
-// Who has interrupted this process first: another one, by its number, or the terminal.
+// Who has interrupted this process first, and when: another one, by its number, or the terminal.
 constexpr pid_t kNobody = -2;
 constexpr pid_t kTerminal = -1;
 std::atomic<pid_t> interrupted_by{kNobody};
+std::atomic<std::int64_t> interrupted_at{0};  // milliseconds of the monotonic clock; 0: never
+
+std::int64_t monotonic_ms() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);  // a handler may call it
+  return now.tv_sec * std::int64_t{1000} + now.tv_nsec / 1'000'000;
+}
 
 void on_interrupt(int /*signal*/, siginfo_t* what, void* /*context*/) {
   const pid_t by = what->si_code <= 0 ? what->si_pid : kTerminal;  // sigaction(2): SI_USER and its like
+  const std::int64_t now = monotonic_ms();
   pid_t first = kNobody;
   if (interrupted_by.compare_exchange_strong(first, by)) {
+    interrupted_at.store(now);
     interrupt_seen.store(true);
     return;
   }
   // The second Ctrl-C ends the process even if a job ignores the flag. But timeout(1) sends its signal to the process
-  // and then to the group, and that is one request: the results so far must come.
-  if (by == kTerminal || by != first) {
+  // and then at once to the group, and that is one request: the results so far must come.
+  constexpr std::int64_t kAtOnce = 1000;  // of a busy machine
+  const std::int64_t since = interrupted_at.load();
+  const bool is_the_same = by != kTerminal && by == first && (since == 0 || now - since < kAtOnce);
+  if (!is_the_same) {
     std::_Exit(tools::kInterrupted);
   }
 }

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -122,23 +123,34 @@ bool waits_for_its_turn(const Process& process, int signal) {
   return false;
 }
 
-// timeout(1) sends its signal to the process, and then to its group.
-TEST(Interrupts, OfOneProcessCountAsOne) {
+// timeout(1) sends its signal to the process, and then at once to its group.
+TEST(Interrupts, OfOneProcessAtOnceCountAsOne) {
+  using Clock = std::chrono::steady_clock;
   const std::string folder = scratch("interrupted_check");
-  Process check({program_path(), "check", "--fabric", "sim", "--json", "--out", folder});
-  while (!std::filesystem::exists(folder)) {  // made before the work
-    ::sched_yield();
+  for (bool at_once = false; !at_once;) {  // a busy machine may take longer; then the second one counts
+    std::filesystem::remove_all(folder);
+    Process check({program_path(), "check", "--fabric", "sim", "--json", "--out", folder});
+    while (!std::filesystem::exists(folder)) {  // made before the work
+      ::sched_yield();
+    }
+    const Clock::time_point first = Clock::now();
+    check.signal(SIGINT);
+    while (waits_for_its_turn(check, SIGINT)) {  // else the second one would be lost
+      ::sched_yield();
+    }
+    check.signal(SIGINT);
+    while (waits_for_its_turn(check, SIGINT)) {
+      ::sched_yield();
+    }
+    at_once = Clock::now() - first < std::chrono::milliseconds(900);
+    EXPECT_EQ(check.wait(), 130) << check.text();
+    if (at_once) {
+      const auto json = nlohmann::json::parse(check.text(), nullptr, false);
+      ASSERT_TRUE(json.is_object()) << check.text();
+      EXPECT_FALSE(json["complete"].get<bool>());
+      EXPECT_EQ(slurp(folder + "/check.json"), check.text());
+    }
   }
-  check.signal(SIGINT);
-  while (waits_for_its_turn(check, SIGINT)) {  // else the second one would be lost
-    ::sched_yield();
-  }
-  check.signal(SIGINT);
-  EXPECT_EQ(check.wait(), 130) << check.text();
-  const auto json = nlohmann::json::parse(check.text(), nullptr, false);
-  ASSERT_TRUE(json.is_object()) << check.text();
-  EXPECT_FALSE(json["complete"].get<bool>());
-  EXPECT_EQ(slurp(folder + "/check.json"), check.text());
   std::filesystem::remove_all(folder);
 }
 
