@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -151,9 +152,21 @@ bool Segment::join() {
   return true;
 }
 
+// Growing a file over the limit also sends SIGXFSZ, which ends the process.
+void Segment::require_room_for_the_file() const {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < kFileBytes) {
+    throw WireError(
+        fmt::format("{}: a wire of shared memory is a sparse file of {}, and this process may make files of {} at "
+                    "most: raise the limit (ulimit -f unlimited)",
+                    path_, amount(kFileBytes), amount(static_cast<double>(limit.rlim_cur))));
+  }
+}
+
 // Also works on what killed processes have left at any stage.
 void Segment::make() {
   try {
+    require_room_for_the_file();
     if (::ftruncate(file_.number(), 0) != 0 || ::ftruncate(file_.number(), static_cast<off_t>(kFileBytes)) != 0) {
       throw WireError(
           fmt::format("{}: cannot make a sparse file of {}: {}; is there a limit on file sizes (ulimit -f)?", path_,

@@ -111,6 +111,7 @@ class Segment {
  private:
   [[nodiscard]] bool join();
   void make();
+  void require_room_for_the_file() const;
   void check() const;
   void map();
   [[nodiscard]] std::size_t lock_place() const;

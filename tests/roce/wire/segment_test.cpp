@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -288,6 +289,40 @@ int with_small_folder(const std::string& folder, const char* size, F work) {
     return work();
   });
   return child.status();
+}
+
+TEST(Segment, TellsOfALimitOnFileSizes) {
+  const SegmentOptions options = new_wire();
+  ChildProcess child([&] {
+    const rlimit limit{.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) {
+      return 2;
+    }
+    const std::string why = why_not(options);
+    const bool told = why.find("1.0 MiB") != std::string::npos && why.find("ulimit -f") != std::string::npos;
+    if (!told) {
+      fmt::print(stderr, "{}\n", why);
+    }
+    return told ? 0 : 1;
+  });
+  EXPECT_EQ(child.status(), 0);
+  EXPECT_FALSE(std::filesystem::exists(path_of(options)));
+}
+
+// It makes nothing.
+TEST(Segment, IsJoinedUnderALimitOnFileSizes) {
+  const SegmentOptions options = new_wire();
+  const Segment first(options);
+  ChildProcess child([&] {
+    const rlimit limit{.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) {
+      return 2;
+    }
+    Segment second(options);
+    second.open_ring(1, 0);
+    return second.own() == 1 ? 0 : 1;
+  });
+  EXPECT_EQ(child.status(), 0);
 }
 
 TEST(Segment, SaysHowMuchMemoryIsMissing) {
