@@ -8,16 +8,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::roce {
@@ -291,6 +295,37 @@ int with_small_folder(const std::string& folder, const char* size, F work) {
   return child.status();
 }
 
+std::string new_small_folder() {
+  const std::string folder = fmt::format("{}/sidelatch_small_{}", ::testing::TempDir(), ::getpid());
+  std::filesystem::create_directory(folder);
+  return folder;
+}
+
+// Which gives pages to all memory that the process may touch.
+TEST(Segment, HasRoomAfterItsProcessHasLockedItsMemory) {
+  const std::string folder = new_small_folder();
+  const int status = with_small_folder(folder, "1m", [&] {
+    Segment segment({.name = "x", .folder = folder});
+    segment.open_ring(0, 0);
+    if (::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+      return kMayNot;
+    }
+    segment.open_ring(0, 1);
+    Segment second({.name = "x", .folder = folder});
+    second.open_ring(1, 0);
+    for (const auto& [sender, receiver] :
+         {std::pair{std::size_t{0}, std::size_t{0}}, std::pair{std::size_t{0}, std::size_t{1}}}) {
+      std::ranges::fill(segment.ring_bytes(sender, receiver), std::byte{1});
+    }
+    return 0;
+  });
+  std::filesystem::remove(folder);
+  if (status == kMayNot) {
+    GTEST_SKIP() << "this user may not mount a file system or lock memory";
+  }
+  EXPECT_EQ(status, 0);
+}
+
 TEST(Segment, TellsOfALimitOnFileSizes) {
   const SegmentOptions options = new_wire();
   ChildProcess child([&] {
@@ -326,8 +361,7 @@ TEST(Segment, IsJoinedUnderALimitOnFileSizes) {
 }
 
 TEST(Segment, SaysHowMuchMemoryIsMissing) {
-  const std::string folder = fmt::format("{}/sidelatch_small_{}", ::testing::TempDir(), ::getpid());
-  std::filesystem::create_directory(folder);
+  const std::string folder = new_small_folder();
   const int directory = with_small_folder(folder, "8k", [&] {
     const std::string why = why_not({.name = "x", .folder = folder});
     const bool told = why.find("the directory of the wire needs 20 KiB") != std::string::npos &&
