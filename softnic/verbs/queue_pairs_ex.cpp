@@ -29,7 +29,7 @@ void fail(ibv_qp_ex* pair, int error) {
 // Functions called from C must not throw: missing memory fails the whole batch.
 template <class Build>
 void build(ibv_qp_ex* pair, Build add) {
-  if (const int error = error_of([&] { return add(builder_of(pair)); }); error != 0) {
+  if (const int error = result_of([&] { return add(builder_of(pair)); }); error != 0) {
     fail(pair, error);
   }
 }
@@ -277,7 +277,7 @@ int wr_complete(ibv_qp_ex* pair) {
     error = explained(EINVAL, "a datagram needs an address: ibv_wr_set_ud_addr()");
   }
   if (error == 0) {
-    error = error_of([&] { return ours.nic->post([&](nic::Nic&) { return post_drafts(*ours.pair, builder); }); });
+    error = result_of([&] { return ours.nic->post([&](nic::Nic&) { return post_drafts(*ours.pair, builder); }); });
   }
   builder.mutex.unlock();
   return error;

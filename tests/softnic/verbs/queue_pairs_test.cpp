@@ -53,6 +53,40 @@ TEST_F(VerbsCalls, ASharedReceiveQueueServesReliableConnectionsAndDatagrams) {
   EXPECT_EQ(verbs.destroy_srq(shared), 0);
 }
 
+// As in libibverbs, whose calls reach the kernel by system calls. Posting and polling leave it.
+TEST_F(VerbsCalls, ACallThatReturnsItsErrorSetsErrnoToo) {
+  ibv_qp* const pair = make_pair();
+  const auto sets = [](int error, auto call) {
+    errno = 0;
+    EXPECT_EQ(call(), error);
+    EXPECT_EQ(errno, error);
+  };
+  ibv_qp_attr attributes{};
+  ibv_srq_attr of_shared{};
+  attributes.qp_state = IBV_QPS_RTS;
+  sets(EINVAL, [&] { return verbs.modify_qp(pair, &attributes, IBV_QP_STATE); });
+  sets(EBUSY, [&] { return verbs.dealloc_pd(domain); });
+  sets(EBUSY, [&] { return verbs.destroy_cq(queue); });
+  sets(EBUSY, [&] { return verbs.destroy_comp_channel(channel); });
+  sets(EINVAL, [&] { return verbs.resize_cq(queue, 0); });
+  ibv_gid none{};
+  sets(EINVAL, [&] { return verbs.attach_mcast(pair, &none, 0); });
+  ibv_port_attr port{};
+  sets(EINVAL, [&] { return verbs_get_ctx(context)->query_port(context, 9, &port, sizeof port); });
+  ibv_srq_init_attr wanted{};
+  wanted.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* const shared = verbs.create_srq(domain, &wanted);
+  sets(EINVAL, [&] { return verbs.modify_srq(shared, &of_shared, 4); });
+  errno = 0;
+  EXPECT_EQ(verbs.destroy_srq(shared), 0);
+  EXPECT_EQ(errno, 0);
+  ibv_sge part = sge(0);
+  EXPECT_EQ(post(*pair, request(IBV_WR_SEND, part)), EINVAL);
+  ibv_wc completion{};
+  EXPECT_EQ(ibv_poll_cq(queue, 1, &completion), 0);
+  EXPECT_EQ(errno, 0);
+}
+
 TEST_F(VerbsCalls, AQueryTellsWhetherTheSendQueueIsDraining) {
   ibv_qp* const a = make_pair();
   ibv_qp* const b = make_pair();
