@@ -134,6 +134,7 @@ struct QueuePair : ibv_qp_ex {
   nic::QueuePair* pair = nullptr;
   ProtectionDomain* placed_by = nullptr;  ///< whose memory it is in (placement.h)
   bool has_builder = false;               ///< made with send_ops_flags
+  std::uint64_t operations = 0;           ///< the send_ops_flags
   std::uint32_t reported = 0;             ///< under the lock
   std::shared_ptr<XrcHandle> xrc_handle;  ///< of an XRC target
   WorkBuilder builder;

@@ -269,6 +269,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
     QueuePair* const pair = make(*attributes->pd, reinterpret_cast<ibv_qp_init_attr&>(*attributes));
     if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
       pair->has_builder = true;
+      pair->operations = attributes->send_ops_flags;
       fill_builder(*pair);
     }
     return &pair->qp_base;
