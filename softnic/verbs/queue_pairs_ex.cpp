@@ -155,6 +155,7 @@ void change_last(ibv_qp_ex* pair, Set set) {
 void wr_set_datagram_address(ibv_qp_ex* pair, ibv_ah* handle, std::uint32_t remote_qp, std::uint32_t q_key) {
   change_last(pair, [&](WorkBuilder& /*builder*/, Draft& draft) {
     draft.request.to = of(*handle).to;
+    draft.request.is_to_foreign = of(*handle).domain != of(*pair).pair->options().domain;
     draft.request.remote_qp = remote_qp;
     draft.request.remote_q_key = q_key;
     draft.has_address = true;

@@ -220,6 +220,30 @@ TEST_F(BuiltRequests, ADatagramNeedsAnAddress) {
   EXPECT_EQ(verbs.destroy_ah(handle), 0);
 }
 
+TEST_F(BuiltRequests, OfDatagramsFailWithAnAddressHandleOfAnotherDomain) {
+  ibv_qp_ex* const builder = make_builder(IBV_QPT_UD, IBV_QP_EX_WITH_SEND);
+  ASSERT_THAT(builder, NotNull());
+  ibv_qp& pair = builder->qp_base;
+  ibv_qp_attr attributes{};
+  ASSERT_EQ(to_init(pair), 0);
+  attributes.qp_state = IBV_QPS_RTR;
+  ASSERT_EQ(verbs.modify_qp(&pair, &attributes, IBV_QP_STATE), 0);
+  attributes.qp_state = IBV_QPS_RTS;
+  ASSERT_EQ(verbs.modify_qp(&pair, &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+  ibv_pd* const other = verbs.alloc_pd(context);
+  ibv_ah_attr address = own_address();
+  ibv_ah* const foreign = verbs.create_ah(other, &address);
+  ASSERT_THAT(foreign, NotNull());
+  ibv_wr_start(builder);
+  ibv_wr_send(builder);
+  ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
+  ibv_wr_set_ud_addr(builder, foreign, pair.qp_num, 7);
+  ASSERT_EQ(ibv_wr_complete(builder), 0);
+  EXPECT_EQ(wait().status, IBV_WC_LOC_QP_OP_ERR);
+  EXPECT_EQ(verbs.destroy_ah(foreign), 0);
+  EXPECT_EQ(verbs.dealloc_pd(other), 0);
+}
+
 // SIDELATCH_SOFTNIC_EXPLAIN, as of every other call.
 TEST_F(BuiltRequests, AreRefusedWithAReason) {
   ibv_qp_ex* const builder = make_builder(IBV_QPT_RC, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ);
