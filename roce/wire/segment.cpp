@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -151,9 +152,21 @@ bool Segment::join() {
   return true;
 }
 
+// Growing a file over the limit also sends SIGXFSZ, which ends the process.
+void Segment::require_room_for_the_file() const {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < kFileBytes) {
+    throw WireError(
+        fmt::format("{}: a wire of shared memory is a sparse file of {}, and this process may make files of {} at "
+                    "most: raise the limit (ulimit -f unlimited)",
+                    path_, amount(kFileBytes), amount(static_cast<double>(limit.rlim_cur))));
+  }
+}
+
 // Also works on what killed processes have left at any stage.
 void Segment::make() {
   try {
+    require_room_for_the_file();
     if (::ftruncate(file_.number(), 0) != 0 || ::ftruncate(file_.number(), static_cast<off_t>(kFileBytes)) != 0) {
       throw WireError(
           fmt::format("{}: cannot make a sparse file of {}: {}; is there a limit on file sizes (ulimit -f)?", path_,
@@ -182,14 +195,31 @@ void Segment::check() const {
   }
 }
 
+// Rings are out of bounds until they are open: mlockall(2) would give pages to all that may be touched, to the whole
+// sparse file.
 void Segment::map() {
-  void* const memory =
-      ::mmap(nullptr, kFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_.number(), 0);
+  void* const memory = ::mmap(nullptr, kFileBytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file_.number(), 0);
   if (memory == MAP_FAILED) {
-    throw WireError(fmt::format("{}: cannot map {} of addresses: {}; is there a limit (ulimit -v)?", path_,
-                                amount(kFileBytes), std::strerror(errno)));
+    throw WireError(fmt::format(
+        "{}: cannot map {} of addresses: {}; is there a limit (ulimit -v; after mlockall() also ulimit -l)?", path_,
+        amount(kFileBytes), std::strerror(errno)));
   }
   memory_ = static_cast<std::byte*>(memory);
+  try {
+    let_touch(memory_, kRingsOffset);
+  } catch (...) {
+    ::munmap(memory_, kFileBytes);
+    throw;
+  }
+}
+
+void Segment::let_touch(std::byte* begin, std::size_t bytes) const {
+  if (::mprotect(begin, bytes, PROT_READ | PROT_WRITE) != 0) {
+    throw WireError(
+        fmt::format("{}: cannot get access to {} of it: {}; has this process too many mappings "
+                    "(vm.max_map_count)?",
+                    path_, amount(static_cast<double>(bytes)), std::strerror(errno)));
+  }
 }
 
 std::size_t Segment::lock_place() const {
@@ -319,6 +349,7 @@ void Segment::open_ring(std::size_t sender, std::size_t receiver) {
                fmt::format("the ring from station {} to station {}", sender + 1, receiver + 1));
     station(receiver).incoming.fetch_or(bit, std::memory_order_acq_rel);
   }
+  let_touch(begin, kRingStride);
 #if defined(MADV_POPULATE_WRITE)
   // Take the page faults now rather than one by one later. Older kernels do not support this.
   ::madvise(begin, kRingStride, MADV_POPULATE_WRITE);

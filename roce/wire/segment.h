@@ -2,7 +2,7 @@
 //
 //   Segment segment({.name = "default"});               // makes the file, or joins; we are a station now
 //   segment.station(segment.own()).doorbell
-//   segment.open_ring(segment.own(), peer);             // the first time that a frame goes there
+//   segment.open_ring(segment.own(), peer);             // the first time that a frame goes there, or has come
 //   RingWriter writer(segment.control(own, peer), segment.ring_bytes(own, peer));
 //
 //   header | 64 stations | 64 x 64 rings, by sender and receiver
@@ -95,7 +95,8 @@ class Segment {
   /// All present stations, including ours. Makes system calls.
   [[nodiscard]] std::vector<StationEntry> directory() const;
 
-  /// Gives the ring its pages, and tells the receiver. Throws WireError if there is no room for them.
+  /// Makes the ring usable in this process, which both its ends need. If nobody has opened it before, gives it its
+  /// pages and tells the receiver. Throws WireError if there is no room for them.
   void open_ring(std::size_t sender, std::size_t receiver);
   /// The control of an open ring.
   [[nodiscard]] RingControl& control(std::size_t sender, std::size_t receiver) const noexcept;
@@ -111,8 +112,10 @@ class Segment {
  private:
   [[nodiscard]] bool join();
   void make();
+  void require_room_for_the_file() const;
   void check() const;
   void map();
+  void let_touch(std::byte* begin, std::size_t bytes) const;
   [[nodiscard]] std::size_t lock_place() const;
   void take_place();
   void leave() noexcept;

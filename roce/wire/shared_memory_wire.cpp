@@ -203,10 +203,11 @@ void SharedMemoryWire::ring_bell(std::size_t station) {
 void SharedMemoryWire::open_new_rings() {
   const std::uint64_t incoming = segment_.station(segment_.own()).incoming.load(std::memory_order_acquire);
   for_each_bit(incoming & ~readable_, [this](std::size_t station) {
+    segment_.open_ring(station, segment_.own());
     peers_[station].from.emplace(segment_.control(station, segment_.own()),
                                  segment_.ring_bytes(station, segment_.own()));
+    readable_ |= bit_of(station);
   });
-  readable_ = incoming;
 }
 
 void SharedMemoryWire::release(std::size_t station) {

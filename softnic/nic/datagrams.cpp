@@ -59,8 +59,8 @@ void Datagrams::on_packet(const Packet& packet) {
 std::optional<CompletionStatus> Datagrams::find_error(const SendEntry& entry) {
   const NicOptions& options = core_.device.options;
   const AddressVector& to = entry.request.to;
-  if (to.gid_index >= options.gids.size() || !Path::is_possible(to, options.gids[to.gid_index]) ||
-      entry.request.remote_qp > Psn::kMask) {
+  if (entry.request.is_to_foreign || to.gid_index >= options.gids.size() ||
+      !Path::is_possible(to, options.gids[to.gid_index]) || entry.request.remote_qp > Psn::kMask) {
     return CompletionStatus::local_operation;
   }
   if (entry.length > bytes_of(options.mtu)) {
@@ -70,9 +70,11 @@ std::optional<CompletionStatus> Datagrams::find_error(const SendEntry& entry) {
 }
 
 void Datagrams::fail_send(CompletionStatus status) {
-  core_.complete_send(core_.sends.at(core_.sends.first()), status);
+  const SendEntry& entry = core_.sends.at(core_.sends.first());
+  const char* const reason = entry.request.is_to_foreign ? "; its address handle is of another protection domain" : "";
+  core_.complete_send(entry, status);
   core_.sends.pop();
-  core_.enter_send_error([&] { return fmt::format("a request failed: {}", text(status)); });
+  core_.enter_send_error([&] { return fmt::format("a request failed: {}{}", text(status), reason); });
 }
 
 std::size_t Datagrams::produce(std::span<std::byte> out) {

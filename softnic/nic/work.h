@@ -110,6 +110,7 @@ struct SendRequest {
   AddressVector to{};
   std::uint32_t remote_qp = 0;
   std::uint32_t remote_q_key = 0;  ///< if its highest bit is set, the queue pair's own is sent (10.2)
+  bool is_to_foreign = false;      ///< the address handle is of another protection domain: the request fails
 };
 
 /// An entry of a receive queue.

@@ -47,6 +47,7 @@ ibv_ah* make(ibv_pd& domain, const ibv_ah_attr& attributes) {
   handle->pd = &domain;
   handle->handle = next_handle();
   handle->to = resolved(*its.nic, attributes);
+  handle->domain = its.domain;
   handle->domain_users = its.users;
   ++*handle->domain_users;
   return handle.release();

@@ -82,7 +82,7 @@ CompletionQueue* make_completion_queue(Context& context, std::uint32_t depth, vo
 
 int poll_cq(ibv_cq* queue, int most, ibv_wc* completions) {
   std::size_t taken = 0;
-  const int error = error_of([&] {
+  const int error = result_of([&] {
     CompletionQueue& ours = of(*queue);
     const std::span into(completions, static_cast<std::size_t>(std::max(most, 0)));
     taken = ours.nic->poll([&](nic::Nic&) { return take(*ours.queue, into); });

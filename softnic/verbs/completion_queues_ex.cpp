@@ -12,7 +12,7 @@ namespace sidelatch::softnic::verbs {
 namespace {
 
 int next_poll(ibv_cq_ex* queue) {
-  return error_of([&] {
+  return result_of([&] {
     CompletionQueue& ours = of(*queue);
     const std::size_t taken = ours.nic->poll([&](nic::Nic&) { return ours.queue->poll({&ours.current, 1}); });
     if (taken == 0) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <ranges>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -130,6 +131,12 @@ ibv_context* open_context() {
   pthread_mutex_init(&common.mutex, nullptr);
   context->nic->call([&](nic::Nic& /*device*/) { context->nic->contexts.push_back(context.get()); });
   return &context.release()->context;
+}
+
+void require_same_opening(ibv_context& ours, ibv_context& its, std::string_view object) {
+  if (of(ours).opening != of(its).opening) {
+    refuse(EINVAL, fmt::format("{} was made with another context: make both with one", object));
+  }
 }
 
 void close_context(Context& context) {

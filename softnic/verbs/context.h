@@ -10,6 +10,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <string_view>
+
 namespace sidelatch::softnic::verbs {
 
 /// The process's device, which is never destroyed.
@@ -20,6 +22,9 @@ namespace sidelatch::softnic::verbs {
 /// A context of the device to which this cmd_fd belongs, which it takes over. Throws VerbsError: it is none, or of
 /// another process.
 [[nodiscard]] ibv_context* import_context(int descriptor);
+/// Throws VerbsError (EINVAL) unless both contexts are of one opening of the device; `object` names what has the
+/// second.
+void require_same_opening(ibv_context& ours, ibv_context& its, std::string_view object);
 /// Removes the program's remaining objects from the NIC, but keeps their memory: the program may have pointers to them.
 void close_context(Context& context);
 

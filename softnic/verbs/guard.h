@@ -1,6 +1,7 @@
 // The boundary to C: errors become an errno there, and no exception crosses it.
 //
-//   return error_of([&] { pair.modify(...); return 0; });        // for functions that return an errno
+//   return error_of([&] { pair.modify(...); return 0; });        // for functions that return an errno, and set it
+//   return result_of([&] { ... });                               // for those that only return it
 //   return made([&] { return new ProtectionDomain(...); });      // for functions that return a pointer and set errno
 //
 // NicError: EINVAL, ENOMEM or EBUSY; VerbsError and cm::IdError: their own errno; no memory: ENOMEM; anything else:
@@ -61,15 +62,26 @@ class WithoutCancellation {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-/// `use` returns an errno, 0 for success.
+/// `use` returns an errno, 0 for success. For posting and polling, which leave the variable errno as it was.
 template <class Use>
-[[nodiscard]] int error_of(Use use) noexcept {
+[[nodiscard]] int result_of(Use use) noexcept {
   const WithoutCancellation none;
   try {
     return use();
   } catch (...) {
     return error_of_exception();
   }
+}
+
+/// The same, and sets errno after a failure. So does libibverbs, whose calls reach the kernel by ioctl(2) and write(2),
+/// and programs print errno.
+template <class Use>
+[[nodiscard]] int error_of(Use use) noexcept {
+  const int error = result_of(use);
+  if (error != 0) {
+    errno = error;
+  }
+  return error;
 }
 
 /// Returns the pointer that `make` returns; nullptr and errno if it throws.

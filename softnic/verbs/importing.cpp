@@ -43,10 +43,12 @@ std::optional<std::uint32_t> number_of_eventfd(int descriptor) {
   return error == std::errc{} ? std::optional(number) : std::nullopt;
 }
 
-bool is_of_this_process(ProcessNic& nic, std::uint32_t number) {
-  return nic.call([&](nic::Nic& /*device*/) {
-    return std::ranges::any_of(
+// Of the context whose descriptor it is; none: it is of another process.
+std::shared_ptr<const Opening> opening_of(ProcessNic& nic, std::uint32_t number) {
+  return nic.call([&](nic::Nic& /*device*/) -> std::shared_ptr<const Opening> {
+    const auto found = std::ranges::find_if(
         nic.contexts, [&](const Context* context) { return number_of_eventfd(context->context.async_fd) == number; });
+    return found == nic.contexts.end() ? nullptr : (*found)->opening;
   });
 }
 
@@ -58,11 +60,13 @@ ibv_context* import_context(int descriptor) {
     refuse(EINVAL, fmt::format("descriptor {} is not the cmd_fd of a context", descriptor));
   }
   ibv_context* const context = open_context();
-  if (!is_of_this_process(*of(*context).nic, *number)) {
+  const std::shared_ptr<const Opening> opening = opening_of(*of(*context).nic, *number);
+  if (opening == nullptr) {
     close_context(of(*context));
     refuse(EOPNOTSUPP, "a device is imported only in the process that opened it: its queue pairs and memory are there");
   }
   // It belongs to the new context now.
+  of(*context).opening = opening;
   of(*context).imported = FileDescriptor(descriptor);
   context->cmd_fd = descriptor;
   return context;

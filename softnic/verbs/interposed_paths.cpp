@@ -63,7 +63,7 @@ int faccessat_at_first(int folder, const char* path, int rights, int /*flags*/) 
   return static_cast<int>(::syscall(SYS_faccessat, folder, path, rights));
 }
 int euidaccess_at_first(const char* path, int rights) noexcept {
-  return ::faccessat(AT_FDCWD, path, rights, AT_EACCESS);
+  return faccessat_at_first(AT_FDCWD, path, rights, AT_EACCESS);
 }
 std::FILE* fopen_at_first(const char* path, const char* mode) {
   std::FILE* (*found)(const char*, const char*) = nullptr;
@@ -230,6 +230,55 @@ std::FILE* open_stream(const char* path, const char* mode, bool& absent) noexcep
   return descriptor < 0 ? nullptr : ::fdopen(descriptor, mode);
 }
 
+// What several names of a call have in common. The names do not call each other: a path may be NULL, which the C
+// library's declarations rule out, and UndefinedBehaviorSanitizer would report the inner call.
+
+// `ask_next` has the type of open().
+int open_here_or_next(const char* path, int flags, mode_t mode, int (*ask_next)(const char*, int, ...)) {
+  return here_or_next(
+      path, [&](bool& absent) { return open_file(path, flags, absent); },
+      [&] { return ask_next(path, flags, mode); });  // NOLINT(cppcoreguidelines-pro-type-vararg)
+}
+
+int openat_here_or_next(int folder, const char* path, int flags, mode_t mode,
+                        int (*ask_next)(int, const char*, int, ...)) {
+  return here_or_next(
+      path, [&](bool& absent) { return open_file(path, flags, absent); },
+      [&] { return ask_next(folder, path, flags, mode); });  // NOLINT(cppcoreguidelines-pro-type-vararg)
+}
+
+std::FILE* fopen_here_or_next(const char* path, const char* mode, std::FILE* (*ask_next)(const char*, const char*)) {
+  return here_or_next(
+      path, [&](bool& absent) { return open_stream(path, mode, absent); }, [&] { return ask_next(path, mode); });
+}
+
+int stat_here_or_next(const char* path, struct stat* status) noexcept {
+  return here_or_next(
+      path, [&](bool& absent) { return stat_file(path, status, absent); },
+      [&] { return next_path.stat(path, status); });
+}
+
+int lstat_here_or_next(const char* path, struct stat* status) noexcept {
+  return here_or_next(
+      path, [&](bool& absent) { return stat_file(path, status, absent); },
+      [&] { return next_path.lstat(path, status); });
+}
+
+int fstatat_here_or_next(int folder, const char* path, struct stat* status, int flags) noexcept {
+  return here_or_next(
+      path, [&](bool& absent) { return stat_file(path, status, absent); },
+      [&] { return next_path.fstatat(folder, path, status, flags); });
+}
+
+int euidaccess_here_or_next(const char* path, int rights) noexcept {
+  return here_or_next(
+      path, [&](bool& absent) { return access_file(path, rights, absent); },
+      [&] { return next_path.euidaccess(path, rights); });
+}
+
+static_assert(sizeof(struct stat) == sizeof(struct stat64), "this machine has one struct for both");
+struct stat* as_stat(struct stat64* status) noexcept { return reinterpret_cast<struct stat*>(status); }
+
 }  // namespace
 
 }  // namespace sidelatch::softnic::verbs
@@ -245,68 +294,53 @@ using namespace sidelatch::softnic::verbs;
 
 SIDELATCH_VERBS_EXPORT int open(const char* path, int flags, ...) {
   SIDELATCH_TAKE_MODE(flags);
-  return here_or_next(
-      path, [&](bool& absent) { return open_file(path, flags, absent); },
-      [&] { return next_path.open(path, flags, mode); });
+  return open_here_or_next(path, flags, mode, next_path.open);
 }
 SIDELATCH_VERBS_EXPORT int open64(const char* path, int flags, ...) {
   SIDELATCH_TAKE_MODE(flags);
-  return here_or_next(
-      path, [&](bool& absent) { return open_file(path, flags, absent); },
-      [&] { return next_path.open64(path, flags, mode); });
+  return open_here_or_next(path, flags, mode, next_path.open64);
 }
 SIDELATCH_VERBS_EXPORT int openat(int folder, const char* path, int flags, ...) {
   SIDELATCH_TAKE_MODE(flags);
-  return here_or_next(
-      path, [&](bool& absent) { return open_file(path, flags, absent); },
-      [&] { return next_path.openat(folder, path, flags, mode); });
+  return openat_here_or_next(folder, path, flags, mode, next_path.openat);
 }
 SIDELATCH_VERBS_EXPORT int openat64(int folder, const char* path, int flags, ...) {
   SIDELATCH_TAKE_MODE(flags);
-  return here_or_next(
-      path, [&](bool& absent) { return open_file(path, flags, absent); },
-      [&] { return next_path.openat64(folder, path, flags, mode); });
+  return openat_here_or_next(folder, path, flags, mode, next_path.openat64);
 }
-// What programs with _FORTIFY_SOURCE call if the flags are no constant.
-SIDELATCH_VERBS_EXPORT int __open_2(const char* path, int flags) { return open(path, flags); }      // NOLINT: its name
-SIDELATCH_VERBS_EXPORT int __open64_2(const char* path, int flags) { return open64(path, flags); }  // NOLINT: its name
 // NOLINTEND(cert-dcl50-cpp,cppcoreguidelines-pro-type-vararg)
+// What programs with _FORTIFY_SOURCE call if the flags are no constant. Their flags need no mode.
+SIDELATCH_VERBS_EXPORT int __open_2(const char* path, int flags) {  // NOLINT: its name
+  return open_here_or_next(path, flags, 0, next_path.open);
+}
+SIDELATCH_VERBS_EXPORT int __open64_2(const char* path, int flags) {  // NOLINT: its name
+  return open_here_or_next(path, flags, 0, next_path.open64);
+}
 
 SIDELATCH_VERBS_EXPORT std::FILE* fopen(const char* path, const char* mode) {
-  return here_or_next(
-      path, [&](bool& absent) { return open_stream(path, mode, absent); }, [&] { return next_path.fopen(path, mode); });
+  return fopen_here_or_next(path, mode, next_path.fopen);
 }
 SIDELATCH_VERBS_EXPORT std::FILE* fopen64(const char* path, const char* mode) {
-  return here_or_next(
-      path, [&](bool& absent) { return open_stream(path, mode, absent); },
-      [&] { return next_path.fopen64(path, mode); });
+  return fopen_here_or_next(path, mode, next_path.fopen64);
 }
-
-static_assert(sizeof(struct stat) == sizeof(struct stat64), "this machine has one struct for both");
 
 SIDELATCH_VERBS_EXPORT int stat(const char* path, struct stat* status) noexcept {
-  return here_or_next(
-      path, [&](bool& absent) { return stat_file(path, status, absent); },
-      [&] { return next_path.stat(path, status); });
+  return stat_here_or_next(path, status);
 }
 SIDELATCH_VERBS_EXPORT int lstat(const char* path, struct stat* status) noexcept {
-  return here_or_next(
-      path, [&](bool& absent) { return stat_file(path, status, absent); },
-      [&] { return next_path.lstat(path, status); });
+  return lstat_here_or_next(path, status);
 }
 SIDELATCH_VERBS_EXPORT int fstatat(int folder, const char* path, struct stat* status, int flags) noexcept {
-  return here_or_next(
-      path, [&](bool& absent) { return stat_file(path, status, absent); },
-      [&] { return next_path.fstatat(folder, path, status, flags); });
+  return fstatat_here_or_next(folder, path, status, flags);
 }
 SIDELATCH_VERBS_EXPORT int stat64(const char* path, struct stat64* status) noexcept {
-  return stat(path, reinterpret_cast<struct stat*>(status));
+  return stat_here_or_next(path, as_stat(status));
 }
 SIDELATCH_VERBS_EXPORT int lstat64(const char* path, struct stat64* status) noexcept {
-  return lstat(path, reinterpret_cast<struct stat*>(status));
+  return lstat_here_or_next(path, as_stat(status));
 }
 SIDELATCH_VERBS_EXPORT int fstatat64(int folder, const char* path, struct stat64* status, int flags) noexcept {
-  return fstatat(folder, path, reinterpret_cast<struct stat*>(status), flags);
+  return fstatat_here_or_next(folder, path, as_stat(status), flags);
 }
 SIDELATCH_VERBS_EXPORT int statx(int folder, const char* path, int flags, unsigned mask,
                                  struct statx* status) noexcept {
@@ -316,16 +350,16 @@ SIDELATCH_VERBS_EXPORT int statx(int folder, const char* path, int flags, unsign
 }
 // Programs that were built before glibc 2.33 call these.
 SIDELATCH_VERBS_EXPORT int __xstat(int /*version*/, const char* path, struct stat* status) {  // NOLINT: its name
-  return stat(path, status);
+  return stat_here_or_next(path, status);
 }
 SIDELATCH_VERBS_EXPORT int __xstat64(int /*version*/, const char* path, struct stat64* status) {  // NOLINT: its name
-  return stat64(path, status);
+  return stat_here_or_next(path, as_stat(status));
 }
 SIDELATCH_VERBS_EXPORT int __lxstat(int /*version*/, const char* path, struct stat* status) {  // NOLINT: its name
-  return lstat(path, status);
+  return lstat_here_or_next(path, status);
 }
 SIDELATCH_VERBS_EXPORT int __lxstat64(int /*version*/, const char* path, struct stat64* status) {  // NOLINT: its name
-  return lstat64(path, status);
+  return lstat_here_or_next(path, as_stat(status));
 }
 
 SIDELATCH_VERBS_EXPORT int access(const char* path, int rights) noexcept {
@@ -339,8 +373,8 @@ SIDELATCH_VERBS_EXPORT int faccessat(int folder, const char* path, int rights, i
       [&] { return next_path.faccessat(folder, path, rights, flags); });
 }
 SIDELATCH_VERBS_EXPORT int euidaccess(const char* path, int rights) noexcept {
-  return here_or_next(
-      path, [&](bool& absent) { return access_file(path, rights, absent); },
-      [&] { return next_path.euidaccess(path, rights); });
+  return euidaccess_here_or_next(path, rights);
 }
-SIDELATCH_VERBS_EXPORT int eaccess(const char* path, int rights) noexcept { return euidaccess(path, rights); }
+SIDELATCH_VERBS_EXPORT int eaccess(const char* path, int rights) noexcept {
+  return euidaccess_here_or_next(path, rights);
+}

@@ -31,8 +31,13 @@ namespace sidelatch::softnic::verbs {
 
 struct MemoryRegion;
 
+/// One opening of the device. A context shares it with those that were imported from it. Objects of one opening do not
+/// know those of another, as in the kernel, where an object's handle means something in one open file only.
+struct Opening {};
+
 struct Context : verbs_context {
   std::shared_ptr<ProcessNic> nic;
+  std::shared_ptr<const Opening> opening = std::make_shared<Opening>();
   EventCounter counter;     ///< of `events`
   FileDescriptor imported;  ///< by which the device was imported
   // Under the lock.
@@ -82,6 +87,7 @@ struct XrcDomain : ibv_xrcd {
 
 struct AddressHandle : ibv_ah {
   std::shared_ptr<std::atomic<std::uint32_t>> domain_users;
+  nic::Domain domain = 0;
   nic::AddressVector to;
 };
 
@@ -134,6 +140,7 @@ struct QueuePair : ibv_qp_ex {
   nic::QueuePair* pair = nullptr;
   ProtectionDomain* placed_by = nullptr;  ///< whose memory it is in (placement.h)
   bool has_builder = false;               ///< made with send_ops_flags
+  std::uint64_t operations = 0;           ///< the send_ops_flags
   std::uint32_t reported = 0;             ///< under the lock
   std::shared_ptr<XrcHandle> xrc_handle;  ///< of an XRC target
   WorkBuilder builder;

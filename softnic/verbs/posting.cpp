@@ -35,7 +35,9 @@ int post_one(QueuePair& pair, const ibv_send_wr& request) {
     if (request.wr.ud.ah == nullptr) {
       refuse(EINVAL, "a datagram needs an address handle");
     }
-    converted.to = of(*request.wr.ud.ah).to;
+    const AddressHandle& handle = of(*request.wr.ud.ah);
+    converted.to = handle.to;
+    converted.is_to_foreign = handle.domain != options.domain;
     converted.remote_qp = request.wr.ud.remote_qpn;
     converted.remote_q_key = request.wr.ud.remote_qkey;
   }

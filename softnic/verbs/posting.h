@@ -34,7 +34,7 @@ using SgeRoom = std::array<nic::Sge, kMostSges>;
 /// errno, and puts it into `refused`; earlier requests are posted.
 template <class Request, class PostOne>
 int post_all(ProcessNic& nic, Request* request, Request** refused, PostOne post) noexcept {
-  const int error = error_of([&] {
+  const int error = result_of([&] {
     return nic.post([&](nic::Nic&) {
       for (; request != nullptr; request = request->next) {
         if (const int why = post(*request); why != 0) {

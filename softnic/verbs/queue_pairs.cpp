@@ -63,6 +63,18 @@ std::uint64_t operations_of(nic::QueuePairType type) {
   }
 }
 
+void require_ours(ibv_context& context, const ibv_qp_init_attr& attributes, bool receives) {
+  if (attributes.send_cq != nullptr) {
+    require_same_opening(context, *attributes.send_cq->context, "send_cq");
+  }
+  if (receives && attributes.recv_cq != nullptr) {
+    require_same_opening(context, *attributes.recv_cq->context, "recv_cq");
+  }
+  if (receives && attributes.srq != nullptr) {
+    require_same_opening(context, *attributes.srq->context, "srq");
+  }
+}
+
 nic::CompletionQueue* queue_of(ibv_cq* queue) { return queue == nullptr ? nullptr : of(*queue).queue; }
 
 // More than was asked for, as drivers grant: some programs inline a few bytes without having asked. Linux's soft-RoCE
@@ -84,6 +96,7 @@ nic::QueuePairOptions options_of(const ProtectionDomain& domain, const ibv_qp_in
   if (attributes.srq != nullptr && type == nic::QueuePairType::uc) {
     refuse(EINVAL, "a shared receive queue serves queue pairs of types RC and UD");
   }
+  require_ours(*domain.context, attributes, receives);
   const bool has_own = receives && attributes.srq == nullptr;
   return {.type = type,
           .domain = domain.domain,
@@ -145,6 +158,7 @@ QueuePair* make_target(ibv_context& context, ibv_qp_init_attr_ex& attributes) {
     refuse(EINVAL, "an XRC target needs an XRC domain");
   }
   const XrcDomain& domain = of(*attributes.xrcd);
+  require_same_opening(context, *domain.context, "xrcd");
   const nic::QueuePairOptions options{.type = nic::QueuePairType::xrc_target,
                                       .send_depth = 0,
                                       .receive_depth = 0,
@@ -265,10 +279,12 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
     if (attributes->qp_type == IBV_QPT_XRC_RECV) {
       return &make_target(*context, *attributes)->qp_base;
     }
+    require_same_opening(*context, *attributes->pd->context, "pd");
     // The struct begins with the fields of ibv_qp_init_attr (verbs.h, ibv_create_qp_ex()).
     QueuePair* const pair = make(*attributes->pd, reinterpret_cast<ibv_qp_init_attr&>(*attributes));
     if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
       pair->has_builder = true;
+      pair->operations = attributes->send_ops_flags;
       fill_builder(*pair);
     }
     return &pair->qp_base;

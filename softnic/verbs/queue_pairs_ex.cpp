@@ -2,7 +2,7 @@
 //
 // One thread holds the queue pair's builder from ibv_wr_start() to ibv_wr_complete(). Requests and inline data are
 // copied when they are built. ibv_wr_complete() posts all of them, or none and returns the errno of what was wrong
-// first.
+// first. It also refuses operations that send_ops_flags did not ask for: drivers leave their functions NULL.
 #include "context.h"
 #include "convert.h"
 #include "posting.h"
@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <span>
 
@@ -29,7 +30,7 @@ void fail(ibv_qp_ex* pair, int error) {
 // Functions called from C must not throw: missing memory fails the whole batch.
 template <class Build>
 void build(ibv_qp_ex* pair, Build add) {
-  if (const int error = error_of([&] { return add(builder_of(pair)); }); error != 0) {
+  if (const int error = result_of([&] { return add(builder_of(pair)); }); error != 0) {
     fail(pair, error);
   }
 }
@@ -154,6 +155,7 @@ void change_last(ibv_qp_ex* pair, Set set) {
 void wr_set_datagram_address(ibv_qp_ex* pair, ibv_ah* handle, std::uint32_t remote_qp, std::uint32_t q_key) {
   change_last(pair, [&](WorkBuilder& /*builder*/, Draft& draft) {
     draft.request.to = of(*handle).to;
+    draft.request.is_to_foreign = of(*handle).domain != of(*pair).pair->options().domain;
     draft.request.remote_qp = remote_qp;
     draft.request.remote_q_key = q_key;
     draft.has_address = true;
@@ -219,6 +221,41 @@ void wr_set_inline_data_list(ibv_qp_ex* pair, std::size_t count, const ibv_data_
   set_inline(pair, {list, count});
 }
 
+// ---- What was asked for.
+
+struct Operation {
+  nic::WorkKind kind;
+  std::uint64_t flag;
+  const char* name;
+};
+constexpr std::array kOperations = std::to_array<Operation>({
+    {nic::WorkKind::send, IBV_QP_EX_WITH_SEND, "SEND"},
+    {nic::WorkKind::send_with_immediate, IBV_QP_EX_WITH_SEND_WITH_IMM, "SEND_WITH_IMM"},
+    {nic::WorkKind::send_with_invalidate, IBV_QP_EX_WITH_SEND_WITH_INV, "SEND_WITH_INV"},
+    {nic::WorkKind::write, IBV_QP_EX_WITH_RDMA_WRITE, "RDMA_WRITE"},
+    {nic::WorkKind::write_with_immediate, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, "RDMA_WRITE_WITH_IMM"},
+    {nic::WorkKind::read, IBV_QP_EX_WITH_RDMA_READ, "RDMA_READ"},
+    {nic::WorkKind::compare_swap, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, "ATOMIC_CMP_AND_SWP"},
+    {nic::WorkKind::fetch_add, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, "ATOMIC_FETCH_AND_ADD"},
+    {nic::WorkKind::atomic_write, IBV_QP_EX_WITH_ATOMIC_WRITE, "ATOMIC_WRITE"},
+    {nic::WorkKind::bind_window, IBV_QP_EX_WITH_BIND_MW, "BIND_MW"},
+    {nic::WorkKind::invalidate, IBV_QP_EX_WITH_LOCAL_INV, "LOCAL_INV"},
+});
+
+const Operation& operation_of(nic::WorkKind kind) { return *std::ranges::find(kOperations, kind, &Operation::kind); }
+
+void require_asked_for(const WorkBuilder& builder, std::uint64_t asked) {
+  for (const Draft& draft : builder.drafts) {
+    const Operation& operation = operation_of(draft.request.kind);
+    if ((operation.flag & asked) == 0) {
+      refuse(EINVAL,
+             fmt::format("send_ops_flags is {:#x}: IBV_QP_EX_WITH_{} is not in it, so this queue pair builds no "
+                         "such request",
+                         asked, operation.name));
+    }
+  }
+}
+
 // ---- From start to end.
 
 void wr_start(ibv_qp_ex* pair) {
@@ -277,7 +314,10 @@ int wr_complete(ibv_qp_ex* pair) {
     error = explained(EINVAL, "a datagram needs an address: ibv_wr_set_ud_addr()");
   }
   if (error == 0) {
-    error = error_of([&] { return ours.nic->post([&](nic::Nic&) { return post_drafts(*ours.pair, builder); }); });
+    error = result_of([&] {
+      require_asked_for(builder, ours.operations);
+      return ours.nic->post([&](nic::Nic&) { return post_drafts(*ours.pair, builder); });
+    });
   }
   builder.mutex.unlock();
   return error;

@@ -43,7 +43,7 @@ SharedReceiveQueue* make(ibv_pd& domain, void* user, ibv_srq_attr& attributes,
 
 }  // namespace
 
-ibv_srq* create_srq_ex(ibv_context* /*context*/, ibv_srq_init_attr_ex* attributes) {
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) {
   return made([&]() -> ibv_srq* {
     constexpr unsigned kXrcMasks = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
     constexpr unsigned kMasks = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | kXrcMasks;
@@ -55,12 +55,15 @@ ibv_srq* create_srq_ex(ibv_context* /*context*/, ibv_srq_init_attr_ex* attribute
     if ((attributes->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attributes->pd == nullptr) {
       refuse(EINVAL, "a shared receive queue needs a protection domain");
     }
+    require_same_opening(*context, *attributes->pd->context, "pd");
     if (type == IBV_SRQT_BASIC) {
       return make(*attributes->pd, attributes->srq_context, attributes->attr);
     }
     if ((attributes->comp_mask & kXrcMasks) != kXrcMasks || attributes->xrcd == nullptr || attributes->cq == nullptr) {
       refuse(EINVAL, "a shared receive queue for XRC needs an XRC domain and a completion queue");
     }
+    require_same_opening(*context, *attributes->xrcd->context, "xrcd");
+    require_same_opening(*context, *attributes->cq->context, "cq");
     return make(*attributes->pd, attributes->srq_context, attributes->attr, attributes);
   });
 }

@@ -8,15 +8,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::roce {
@@ -290,9 +295,73 @@ int with_small_folder(const std::string& folder, const char* size, F work) {
   return child.status();
 }
 
-TEST(Segment, SaysHowMuchMemoryIsMissing) {
+std::string new_small_folder() {
   const std::string folder = fmt::format("{}/sidelatch_small_{}", ::testing::TempDir(), ::getpid());
   std::filesystem::create_directory(folder);
+  return folder;
+}
+
+// Which gives pages to all memory that the process may touch.
+TEST(Segment, HasRoomAfterItsProcessHasLockedItsMemory) {
+  const std::string folder = new_small_folder();
+  const int status = with_small_folder(folder, "1m", [&] {
+    Segment segment({.name = "x", .folder = folder});
+    segment.open_ring(0, 0);
+    if (::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+      return kMayNot;
+    }
+    segment.open_ring(0, 1);
+    Segment second({.name = "x", .folder = folder});
+    second.open_ring(1, 0);
+    for (const auto& [sender, receiver] :
+         {std::pair{std::size_t{0}, std::size_t{0}}, std::pair{std::size_t{0}, std::size_t{1}}}) {
+      std::ranges::fill(segment.ring_bytes(sender, receiver), std::byte{1});
+    }
+    return 0;
+  });
+  std::filesystem::remove(folder);
+  if (status == kMayNot) {
+    GTEST_SKIP() << "this user may not mount a file system or lock memory";
+  }
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Segment, TellsOfALimitOnFileSizes) {
+  const SegmentOptions options = new_wire();
+  ChildProcess child([&] {
+    const rlimit limit{.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) {
+      return 2;
+    }
+    const std::string why = why_not(options);
+    const bool told = why.find("1.0 MiB") != std::string::npos && why.find("ulimit -f") != std::string::npos;
+    if (!told) {
+      fmt::print(stderr, "{}\n", why);
+    }
+    return told ? 0 : 1;
+  });
+  EXPECT_EQ(child.status(), 0);
+  EXPECT_FALSE(std::filesystem::exists(path_of(options)));
+}
+
+// It makes nothing.
+TEST(Segment, IsJoinedUnderALimitOnFileSizes) {
+  const SegmentOptions options = new_wire();
+  const Segment first(options);
+  ChildProcess child([&] {
+    const rlimit limit{.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) {
+      return 2;
+    }
+    Segment second(options);
+    second.open_ring(1, 0);
+    return second.own() == 1 ? 0 : 1;
+  });
+  EXPECT_EQ(child.status(), 0);
+}
+
+TEST(Segment, SaysHowMuchMemoryIsMissing) {
+  const std::string folder = new_small_folder();
   const int directory = with_small_folder(folder, "8k", [&] {
     const std::string why = why_not({.name = "x", .folder = folder});
     const bool told = why.find("the directory of the wire needs 20 KiB") != std::string::npos &&

@@ -142,6 +142,9 @@ TEST_P(DatagramsTest, ASendThatFailsStopsTheSendQueueOnly) {
   SendRequest nowhere = request({});
   nowhere.to.gid_index = 9;
   fails(nowhere, CompletionStatus::local_operation);
+  SendRequest foreign = request({});
+  foreign.is_to_foreign = true;
+  fails(foreign, CompletionStatus::local_operation);
   post_receive(64);
   const Sge sge = a_.sge(0, 8);
   send(request({&sge, 1}));

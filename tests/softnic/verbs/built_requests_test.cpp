@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <utility>
+#include <vector>
 
 namespace sidelatch::softnic {
 namespace {
@@ -59,7 +61,7 @@ TEST_F(BuiltRequests, HaveTheDataThatWasSetLast) {
   EXPECT_EQ(words[9], 6U);
 }
 
-// A builder without send_ops_flags for it takes any draft; those behind it must not be posted alone.
+// Those beside it must not be posted alone.
 TEST_F(BuiltRequests, ThatTheServiceHasNotArePostedNotAtAll) {
   ibv_qp_ex* const builder = make_builder(IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_WRITE);
   ASSERT_THAT(builder, NotNull());
@@ -113,6 +115,77 @@ TEST_F(BuiltRequests, AnAtomicWriteTakesNoDataButItsWord) {
   EXPECT_EQ(words[8], 6U);
 }
 
+// Drivers leave the functions of other operations NULL.
+TEST_F(BuiltRequests, AreOfTheOperationsThatWereAskedFor) {
+  ibv_qp_ex* const builder = make_builder(IBV_QPT_RC, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE);
+  ASSERT_THAT(builder, NotNull());
+  connect_to_a_new_one(*builder);
+  words[0] = 5;
+  ibv_wr_start(builder);
+  ibv_wr_rdma_write(builder, region->rkey, address_of(8));
+  ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
+  ibv_wr_rdma_read(builder, region->rkey, address_of(8));
+  ibv_wr_set_sge(builder, region->lkey, address_of(1), 8);
+  EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
+  ibv_wr_start(builder);
+  ibv_wr_rdma_write_imm(builder, region->rkey, address_of(8), 0);
+  ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
+  EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
+  ibv_wc none{};
+  EXPECT_EQ(ibv_poll_cq(queue, 1, &none), 0);
+  EXPECT_EQ(words[8], 0U);
+  ibv_wr_start(builder);
+  ibv_wr_rdma_write(builder, region->rkey, address_of(8));
+  ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
+  ASSERT_EQ(ibv_wr_complete(builder), 0);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(words[8], 5U);
+}
+
+// The operations, one by one.
+TEST_F(BuiltRequests, OfEachOperationNeedItsFlagAndNoOther) {
+  ibv_mw* const window = ibv_alloc_mw(domain, IBV_MW_TYPE_2);
+  ASSERT_THAT(window, NotNull());
+  std::uint64_t word = 6;
+  using Build = std::function<void(ibv_qp_ex*)>;
+  const std::uint32_t key = region->rkey;
+  const std::uint64_t there = address_of(8);
+  const std::vector<std::pair<std::uint64_t, Build>> operations{
+      {IBV_QP_EX_WITH_SEND, [](ibv_qp_ex* to) { ibv_wr_send(to); }},
+      {IBV_QP_EX_WITH_SEND_WITH_IMM, [](ibv_qp_ex* to) { ibv_wr_send_imm(to, 0); }},
+      {IBV_QP_EX_WITH_SEND_WITH_INV, [&](ibv_qp_ex* to) { ibv_wr_send_inv(to, key); }},
+      {IBV_QP_EX_WITH_RDMA_WRITE, [&](ibv_qp_ex* to) { ibv_wr_rdma_write(to, key, there); }},
+      {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, [&](ibv_qp_ex* to) { ibv_wr_rdma_write_imm(to, key, there, 0); }},
+      {IBV_QP_EX_WITH_RDMA_READ, [&](ibv_qp_ex* to) { ibv_wr_rdma_read(to, key, there); }},
+      {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, [&](ibv_qp_ex* to) { ibv_wr_atomic_cmp_swp(to, key, there, 0, 1); }},
+      {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, [&](ibv_qp_ex* to) { ibv_wr_atomic_fetch_add(to, key, there, 1); }},
+      {IBV_QP_EX_WITH_ATOMIC_WRITE, [&](ibv_qp_ex* to) { ibv_wr_atomic_write(to, key, there, &word); }},
+      {IBV_QP_EX_WITH_BIND_MW,
+       [&](ibv_qp_ex* to) {
+         const ibv_mw_bind_info nothing{};
+         ibv_wr_bind_mw(to, window, ibv_inc_rkey(window->rkey), &nothing);
+       }},
+      {IBV_QP_EX_WITH_LOCAL_INV, [&](ibv_qp_ex* to) { ibv_wr_local_inv(to, window->rkey); }},
+  };
+  std::uint64_t all = 0;
+  for (const auto& [flag, build] : operations) {
+    all |= flag;
+  }
+  for (const auto& [flag, build] : operations) {
+    // In ERROR a request that is taken is flushed, whatever it is.
+    for (const bool is_asked_for : {false, true}) {
+      ibv_qp_ex* const builder = make_builder(IBV_QPT_RC, is_asked_for ? flag : all & ~flag);
+      ASSERT_THAT(builder, NotNull());
+      ASSERT_EQ(to_init(builder->qp_base) | to_error(builder->qp_base), 0);
+      ibv_wr_start(builder);
+      build(builder);
+      ASSERT_EQ(ibv_wr_complete(builder), is_asked_for ? 0 : EINVAL) << "flag " << flag;
+    }
+    EXPECT_EQ(wait().status, IBV_WC_WR_FLUSH_ERR);
+  }
+  EXPECT_EQ(ibv_dealloc_mw(window), 0);
+}
+
 // As ibv_post_send() refuses a datagram without an address handle.
 TEST_F(BuiltRequests, ADatagramNeedsAnAddress) {
   ibv_qp_ex* const builder = make_builder(IBV_QPT_UD, IBV_QP_EX_WITH_SEND);
@@ -147,6 +220,30 @@ TEST_F(BuiltRequests, ADatagramNeedsAnAddress) {
   EXPECT_EQ(verbs.destroy_ah(handle), 0);
 }
 
+TEST_F(BuiltRequests, OfDatagramsFailWithAnAddressHandleOfAnotherDomain) {
+  ibv_qp_ex* const builder = make_builder(IBV_QPT_UD, IBV_QP_EX_WITH_SEND);
+  ASSERT_THAT(builder, NotNull());
+  ibv_qp& pair = builder->qp_base;
+  ibv_qp_attr attributes{};
+  ASSERT_EQ(to_init(pair), 0);
+  attributes.qp_state = IBV_QPS_RTR;
+  ASSERT_EQ(verbs.modify_qp(&pair, &attributes, IBV_QP_STATE), 0);
+  attributes.qp_state = IBV_QPS_RTS;
+  ASSERT_EQ(verbs.modify_qp(&pair, &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+  ibv_pd* const other = verbs.alloc_pd(context);
+  ibv_ah_attr address = own_address();
+  ibv_ah* const foreign = verbs.create_ah(other, &address);
+  ASSERT_THAT(foreign, NotNull());
+  ibv_wr_start(builder);
+  ibv_wr_send(builder);
+  ibv_wr_set_sge(builder, region->lkey, address_of(0), 8);
+  ibv_wr_set_ud_addr(builder, foreign, pair.qp_num, 7);
+  ASSERT_EQ(ibv_wr_complete(builder), 0);
+  EXPECT_EQ(wait().status, IBV_WC_LOC_QP_OP_ERR);
+  EXPECT_EQ(verbs.destroy_ah(foreign), 0);
+  EXPECT_EQ(verbs.dealloc_pd(other), 0);
+}
+
 // SIDELATCH_SOFTNIC_EXPLAIN, as of every other call.
 TEST_F(BuiltRequests, AreRefusedWithAReason) {
   ibv_qp_ex* const builder = make_builder(IBV_QPT_RC, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ);
@@ -176,6 +273,8 @@ TEST_F(BuiltRequests, AreRefusedWithAReason) {
                 ibv_wr_set_inline_data(builder, words.data(), 8);
               }),
               HasSubstr("does not allow this operation"));
+  EXPECT_THAT(reason_of([&] { ibv_wr_rdma_write(builder, region->rkey, address_of(8)); }),
+              HasSubstr("IBV_QP_EX_WITH_RDMA_WRITE is not in it"));
   EXPECT_THAT(reason_of([&] { ibv_wr_set_sge(builder, region->lkey, address_of(0), 8); }),
               HasSubstr("before there is a request"));
   ::unsetenv("SIDELATCH_SOFTNIC_EXPLAIN");  // NOLINT(concurrency-mt-unsafe)

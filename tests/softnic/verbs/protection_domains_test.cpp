@@ -144,5 +144,31 @@ TEST_F(VerbsCalls, AnAddressHandleOutlivesTheImportedNameOfItsDomain) {
   EXPECT_EQ(verbs.destroy_ah(handle), 0);
 }
 
+// As on Linux's soft-RoCE. The names of one domain are no other domains.
+TEST_F(VerbsCalls, ADatagramByAnAddressHandleOfAnotherDomainFails) {
+  ibv_pd* const other = verbs.alloc_pd(context);
+  ibv_pd* const name = verbs.import_pd(context, domain->handle);
+  ibv_ah_attr address = own_address();
+  ibv_ah* const foreign = verbs.create_ah(other, &address);
+  ibv_ah* const own = verbs.create_ah(name, &address);
+  ASSERT_THAT(foreign, NotNull());
+  ASSERT_THAT(own, NotNull());
+  ibv_qp* const pair = make_pair_for_datagrams();
+  ibv_sge part = sge(0);
+  ibv_send_wr send = request(IBV_WR_SEND, part);
+  send.wr.ud.remote_qpn = pair->qp_num;
+  send.wr.ud.remote_qkey = 7;
+  send.wr.ud.ah = own;
+  ASSERT_EQ(post(*pair, send), 0);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  send.wr.ud.ah = foreign;
+  ASSERT_EQ(post(*pair, send), 0);
+  EXPECT_EQ(wait().status, IBV_WC_LOC_QP_OP_ERR);
+  EXPECT_EQ(verbs.destroy_ah(own), 0);
+  EXPECT_EQ(verbs.destroy_ah(foreign), 0);
+  verbs.unimport_pd(name);
+  EXPECT_EQ(verbs.dealloc_pd(other), 0);
+}
+
 }  // namespace
 }  // namespace sidelatch::softnic

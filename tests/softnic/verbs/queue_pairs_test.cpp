@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <chrono>
 
@@ -51,6 +53,92 @@ TEST_F(VerbsCalls, ASharedReceiveQueueServesReliableConnectionsAndDatagrams) {
   }
   pairs.clear();
   EXPECT_EQ(verbs.destroy_srq(shared), 0);
+}
+
+// The kernel knows an object only in the open file in which it was made. An imported context has the same file.
+TEST_F(VerbsCalls, AQueuePairIsMadeOfObjectsOfOneOpening) {
+  ibv_device** const list = verbs.get_device_list(nullptr);
+  ibv_context* const other = verbs.open_device(list[0]);
+  verbs.free_device_list(list);
+  ibv_context* const imported = verbs.import_device(::fcntl(context->cmd_fd, F_DUPFD_CLOEXEC, 0));
+  ASSERT_THAT(other, NotNull());
+  ASSERT_THAT(imported, NotNull());
+  ibv_pd* const their_domain = verbs.alloc_pd(other);
+  ibv_cq* const theirs = verbs.create_cq(other, 4, nullptr, nullptr, 0);
+  ibv_cq* const ours = verbs.create_cq(imported, 4, nullptr, nullptr, 0);
+  ibv_srq_init_attr of_shared{};
+  of_shared.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* const their_shared = verbs.create_srq(their_domain, &of_shared);
+  ASSERT_THAT(their_shared, NotNull());
+  const auto refused = [&](const ibv_qp_init_attr& wanted) {
+    errno = 0;
+    EXPECT_THAT(make_pair(wanted), IsNull());
+    EXPECT_EQ(errno, EINVAL);
+  };
+  ibv_qp_init_attr wanted = small();
+  wanted.send_cq = theirs;
+  refused(wanted);
+  wanted = small();
+  wanted.recv_cq = theirs;
+  refused(wanted);
+  wanted = small();
+  wanted.srq = their_shared;
+  refused(wanted);
+  ibv_qp_init_attr_ex extended{};
+  extended.send_cq = extended.recv_cq = theirs;
+  extended.cap = small().cap;
+  extended.qp_type = IBV_QPT_RC;
+  // With flags, as otherwise the inline function takes the domain's context.
+  extended.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  extended.pd = domain;
+  errno = 0;
+  EXPECT_THAT(ibv_create_qp_ex(other, &extended), IsNull()) << "the protection domain";
+  EXPECT_EQ(errno, EINVAL);
+  wanted = small();
+  wanted.send_cq = ours;
+  EXPECT_THAT(make_pair(wanted), NotNull());
+  EXPECT_EQ(verbs.destroy_qp(pairs.back()), 0);
+  pairs.clear();
+  EXPECT_EQ(verbs.destroy_srq(their_shared), 0);
+  EXPECT_EQ(verbs.destroy_cq(ours), 0);
+  EXPECT_EQ(verbs.destroy_cq(theirs), 0);
+  EXPECT_EQ(verbs.dealloc_pd(their_domain), 0);
+  EXPECT_EQ(verbs.close_device(imported), 0);
+  EXPECT_EQ(verbs.close_device(other), 0);
+}
+
+// As in libibverbs, whose calls reach the kernel by system calls. Posting and polling leave it.
+TEST_F(VerbsCalls, ACallThatReturnsItsErrorSetsErrnoToo) {
+  ibv_qp* const pair = make_pair();
+  const auto sets = [](int error, auto call) {
+    errno = 0;
+    EXPECT_EQ(call(), error);
+    EXPECT_EQ(errno, error);
+  };
+  ibv_qp_attr attributes{};
+  ibv_srq_attr of_shared{};
+  attributes.qp_state = IBV_QPS_RTS;
+  sets(EINVAL, [&] { return verbs.modify_qp(pair, &attributes, IBV_QP_STATE); });
+  sets(EBUSY, [&] { return verbs.dealloc_pd(domain); });
+  sets(EBUSY, [&] { return verbs.destroy_cq(queue); });
+  sets(EBUSY, [&] { return verbs.destroy_comp_channel(channel); });
+  sets(EINVAL, [&] { return verbs.resize_cq(queue, 0); });
+  ibv_gid none{};
+  sets(EINVAL, [&] { return verbs.attach_mcast(pair, &none, 0); });
+  ibv_port_attr port{};
+  sets(EINVAL, [&] { return verbs_get_ctx(context)->query_port(context, 9, &port, sizeof port); });
+  ibv_srq_init_attr wanted{};
+  wanted.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* const shared = verbs.create_srq(domain, &wanted);
+  sets(EINVAL, [&] { return verbs.modify_srq(shared, &of_shared, 4); });
+  errno = 0;
+  EXPECT_EQ(verbs.destroy_srq(shared), 0);
+  EXPECT_EQ(errno, 0);
+  ibv_sge part = sge(0);
+  EXPECT_EQ(post(*pair, request(IBV_WR_SEND, part)), EINVAL);
+  ibv_wc completion{};
+  EXPECT_EQ(ibv_poll_cq(queue, 1, &completion), 0);
+  EXPECT_EQ(errno, 0);
 }
 
 TEST_F(VerbsCalls, AQueryTellsWhetherTheSendQueueIsDraining) {

@@ -900,11 +900,17 @@ TEST_F(VerbsCalls, AContextEndsWhoseXrcDomainAnotherOneStillUses) {
   attributes.qp_type = IBV_QPT_XRC_RECV;
   attributes.comp_mask = IBV_QP_INIT_ATTR_XRCD;
   attributes.xrcd = left;
-  ibv_qp* const target = ibv_create_qp_ex(context, &attributes);
+  errno = 0;
+  EXPECT_THAT(ibv_create_qp_ex(context, &attributes), IsNull()) << "it has a handle of its own";
+  EXPECT_EQ(errno, EINVAL);
+  ibv_context* const imported = verbs.import_device(::fcntl(other->cmd_fd, F_DUPFD_CLOEXEC, 0));
+  ASSERT_THAT(imported, NotNull());
+  ibv_qp* const target = ibv_create_qp_ex(imported, &attributes);
   ASSERT_THAT(target, NotNull());
   EXPECT_EQ(ibv_close_xrcd(ours), 0);  // the other handle keeps the domain
   EXPECT_EQ(verbs.close_device(other), 0);
   EXPECT_EQ(verbs.destroy_qp(target), 0);
+  EXPECT_EQ(verbs.close_device(imported), 0);
 }
 
 // Nobody has the address, so that resolving it would take its time first.
