@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -78,6 +79,29 @@ TEST(Experiments, AFastChecksumTakesN14sReasonAway) {
   const auto crc = std::ranges::find(result.targets, "N14.crc64", &Target::id);
   ASSERT_NE(crc, result.targets.end());
   EXPECT_FALSE(crc->ok);
+  std::remove(path.c_str());
+}
+
+TEST(Experiments, LookupsFillTheLinkItselfAndNotTheirOwnHighestRate) {
+  if (is_sampled()) {
+    GTEST_SKIP() << kLeftOut;
+  }
+  const auto lookups = [](const ExperimentOptions& options) {
+    return find_experiment("btree-lookups").run(options).targets;
+  };
+  for (const Target& target : lookups({})) {
+    std::smatch both;
+    ASSERT_TRUE(std::regex_search(target.seen, both, std::regex("([0-9.]+) Gbyte/s of ([0-9.]+)$"))) << target.seen;
+    const double rate = std::stod(both[1]);
+    const double link = std::stod(both[2]);
+    EXPECT_LE(rate, link) << target.id;
+    EXPECT_EQ(link, 12.41);  // 100 Gbit/s with 30 bytes of headers for each 4096
+  }
+  const std::string path = ::testing::TempDir() + "/slow.toml";
+  std::ofstream(path) << "[nic]\nrespond_ns = 2000\n[link]\ngbps = 100\n";
+  for (const Target& target : lookups({.profile = path})) {
+    EXPECT_FALSE(target.ok) << target.id << " " << target.seen;
+  }
   std::remove(path.c_str());
 }
 
