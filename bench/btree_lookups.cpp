@@ -6,6 +6,7 @@
 #include "unsynchronised.h"
 #include "workload.h"
 
+#include <sidelatch/fabric/sim/profile.h>
 #include <sidelatch/structures/btree.h>
 #include <sidelatch/sync/farm_line_versions.h>
 #include <sidelatch/sync/rw_latch.h>
@@ -49,7 +50,7 @@ struct Load {
 
 struct Result {
   checker::Estimate mops;
-  checker::Estimate gbytes;  // payload that was read, Gbyte/s
+  checker::Estimate gbytes;  // payload of the READs, Gbyte/s
 };
 
 BTreeOptions tree_options() {
@@ -81,6 +82,29 @@ Task<void> look_up(const BTree& tree, BTree::Worker& worker, Workload workload, 
   co_await worker.drain();
 }
 
+double bytes_read(const std::vector<std::unique_ptr<BTree::Worker>>& workers) {
+  double bytes = 0;
+  for (const auto& worker : workers) {
+    bytes += static_cast<double>(worker->statistics().bytes_read);
+  }
+  return bytes;
+}
+
+// What the workers read in each window. Lookups do not tell: those that end in the measured time may have read before
+// it, so their bytes may be more than the link can carry.
+Task<void> count_bytes(Reactor& reactor, const std::vector<std::unique_ptr<BTree::Worker>>& workers, Time begins,
+                       Duration measured, checker::Windows::Counts& counts) {
+  co_await reactor.sleep(begins - reactor.now());
+  double before = bytes_read(workers);
+  for (std::size_t window = 0; window < counts.size(); ++window) {
+    const Duration end = measured * static_cast<std::int64_t>(window + 1) / static_cast<std::int64_t>(counts.size());
+    co_await reactor.sleep(std::max(begins + end - reactor.now(), Duration{0}));
+    const double now = bytes_read(workers);
+    counts.at(window) = now - before;
+    before = now;
+  }
+}
+
 Result measure(const Load& load, Site& site) {
   const std::unique_ptr<Scheme> scheme = load.line->make();
   const BTree tree(*scheme, tree_options(), site.allocate(BTree::bytes_needed(*scheme, tree_options())));
@@ -99,16 +123,20 @@ Result measure(const Load& load, Site& site) {
             .queue_pair = queue_pair_options(load.practice)}));
   }
   KeySpace keys(kKeys);
-  const checker::Estimate mops = site.measure(numbers.size(), [&](std::size_t i, checker::Windows& windows) {
-    return look_up(tree, *workers[i], Workload(kReadOnly, 0, keys, site.seed_of(numbers[i])), windows);
+  checker::Windows::Counts bytes{};
+  const checker::Estimate mops = site.measure(numbers.size() + 1, [&](std::size_t i, checker::Windows& windows) {
+    return i == numbers.size()
+               ? count_bytes(site.reactor(), workers, site.reactor().now() + site.warm_up(), site.measured(), bytes)
+               : look_up(tree, *workers[i], Workload(kReadOnly, 0, keys, site.seed_of(numbers[i])), windows);
   });
-  structures::Statistics statistics;
-  for (const auto& worker : workers) {
-    statistics += worker->statistics();
-  }
-  const double lookups = site.sum(static_cast<double>(statistics.operations));
-  const double bytes = site.sum(static_cast<double>(statistics.bytes_read)) / std::max(lookups, 1.0);
-  return {mops, mops.times(bytes / 1e3)};
+  return {mops, site.mops(bytes).times(1e-3)};  // from millions of bytes per second
+}
+
+// What the simulated link can carry of nodes, in Gbyte/s: each packet has headers.
+double most_gbytes_of_nodes(const sim::Profile::Link& link) {
+  const std::uint64_t node = tree_options().node_bytes;
+  const std::uint64_t packets = (node + link.mtu - 1) / link.mtu;
+  return link.gbps / 8 * static_cast<double>(node) / static_cast<double>(node + packets * link.header_bytes);
 }
 
 }  // namespace
@@ -137,17 +165,23 @@ ExperimentResult btree_lookups(const ExperimentOptions& options) {
   for (std::size_t l = 0; l < lines; ++l) {
     result.series.push_back(mops.series(l, all.at(l).name, "Mops/s"));
   }
-  // "Saturates the link" means: at least 95 % of the highest rate over it of any line.
+  // "Saturates the link" means: at least 95 % of what it can carry. The rate of a real link is not known here: there it
+  // is the highest rate of any line.
   const auto best = [&](std::size_t line) { return gbytes.highest(line); };
-  const double link = std::max({best(pessimistic), best(farm), best(two_read), best(unsynchronised)});
+  const bool is_real = options.cluster != nullptr;
+  const double link = is_real ? std::max({best(pessimistic), best(farm), best(two_read), best(unsynchronised)})
+                              : most_gbytes_of_nodes(sim::load_profile(options.profile).link);
+  const std::string of_link = fmt::format("of {:.2f}{}", link, is_real ? ", the highest rate here" : "");
   constexpr double kFull = 0.95;
   result.targets.push_back(
       shape_target("N13.unsynchronised", gbytes.at(unsynchronised, 16) >= kFull * link,
-                   fmt::format("16 workers: {:.2f} Gbyte/s of {:.2f}", gbytes.at(unsynchronised, 16), link)));
+                   fmt::format("16 workers: {:.2f} Gbyte/s {}", gbytes.at(unsynchronised, 16), of_link)));
   result.targets.push_back(shape_target("N13.optimistic", best(farm) >= kFull * link,
-                                        fmt::format("at best {:.2f} Gbyte/s of {:.2f}", best(farm), link)));
-  result.targets.push_back(shape_target("N13.pessimistic", best(pessimistic) < kFull * link,
-                                        fmt::format("at best {:.2f} Gbyte/s of {:.2f}", best(pessimistic), link)));
+                                        fmt::format("at best {:.2f} Gbyte/s {}", best(farm), of_link)));
+  // A NIC on which nobody fills the link shows nothing about latches.
+  result.targets.push_back(shape_target("N13.pessimistic",
+                                        best(pessimistic) < kFull * link && best(unsynchronised) >= kFull * link,
+                                        fmt::format("at best {:.2f} Gbyte/s {}", best(pessimistic), of_link)));
   return result;
 }
 

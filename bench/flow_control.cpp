@@ -27,7 +27,6 @@ using flows::FlowKind;
 using flows::FlowRing;
 using flows::FlowSimulation;
 
-constexpr double kLinkGbytesOfFlows = 12.5;
 constexpr std::uint64_t kWindowNs = 2'000'000;
 constexpr std::uint64_t kLongWindowNs = 20'000'000;  // of many turns of the largest batches
 constexpr std::uint64_t kSettleNs = 500'000;         // of a window, not measured
@@ -58,21 +57,19 @@ class ControlledFlows {
   }
   [[nodiscard]] flows::FlowSwitch& control() { return world_.control(); }
 
-  // Runs for a window, and returns the bytes per ns of each sink in its later part.
+  // Runs for a window, and returns the bytes per ns of each sink in its later part (BatchRate).
   std::vector<double> run_window(std::uint64_t length = kWindowNs) {
     const std::uint64_t begun = world_.now();
     world_.run_until(begun + kSettleNs);
-    std::vector<std::uint64_t> before;
-    before.reserve(all_.size());
     for (const auto& sink : all_) {
-      before.push_back(sink->popped);
+      sink->rate = {};
     }
     world_.run_until(begun + length);
     std::vector<double> rates;
     rates.reserve(all_.size());
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      rates.push_back(static_cast<double>((all_[i]->popped - before[i]) * all_[i]->ring.shape().item_bytes) /
-                      static_cast<double>(length - kSettleNs));
+    for (const auto& sink : all_) {
+      rates.push_back(sink->rate.per_ns(static_cast<double>(begun + kSettleNs), static_cast<double>(begun + length)) *
+                      sink->ring.shape().item_bytes);
     }
     return rates;
   }
@@ -82,7 +79,7 @@ class ControlledFlows {
     flows::Consumer ring;
     double item_ns = 0;
     double free_ns = 0;
-    std::uint64_t popped = 0;
+    BatchRate rate{};  // of its items
   };
 
   static flows::FlowSimulationTiming timing() {
@@ -101,7 +98,7 @@ class ControlledFlows {
       while (sink->ring.available() != 0 && sink->free_ns + sink->item_ns <= time) {
         sink->ring.release(1);
         sink->free_ns += sink->item_ns;
-        ++sink->popped;
+        sink->rate.count(sink->item_ns == 0 ? time : sink->free_ns, 1);
       }
       if (sink->ring.available() == 0 || sink->item_ns == 0) {
         sink->free_ns = time;
@@ -144,8 +141,6 @@ constexpr std::array<std::uint32_t, 5> kTupleBytes{64, 256, 1024, 4096, 16'384};
 constexpr std::uint32_t kShufflers = 4;
 constexpr std::size_t kWorkers = 4;
 constexpr std::array<std::array<double, 3>, 4> kShares{{{1, 1, 1}, {4, 1, 1}, {1, 2, 3}, {6, 3, 1}}};
-// Of all three together.
-constexpr double kShared = 0.8 * kLinkGbytesOfFlows;
 constexpr std::array<std::size_t, 7> kConsumersThere{1, 2, 3, 4, 3, 2, 1};
 constexpr double kElasticItemNs = 8192;  // of 16 KiB: 2 Gbyte/s each
 
@@ -171,9 +166,10 @@ double shuffle_among_nodes(const fabric::sim::Profile& profile, std::uint32_t by
 ExperimentResult flow_control(const ExperimentOptions& given) {
   const ExperimentOptions& options = without_cluster(given, "flow-control");
   const fabric::sim::Profile profile = fabric::sim::load_profile(options.profile);
+  const double link = link_gbytes(profile);
   ExperimentResult result = begin_result("flow-control", options, "see the panels", Scale::linear);
 
-  double slowest_many = kLinkGbytesOfFlows;
+  double slowest_many = link;
   for (const std::uint32_t bytes : kSideItems) {
     Series series{.name = fmt::format("{} KiB", bytes / 1024), .unit = "Gbyte/s", .panel = "flows between two nodes"};
     for (const std::size_t count : kSideFlows) {
@@ -184,13 +180,13 @@ ExperimentResult flow_control(const ExperimentOptions& given) {
     result.series.push_back(std::move(series));
   }
   result.targets.push_back(
-      shape_target("Z10", slowest_many > 0.9 * kLinkGbytesOfFlows,
+      shape_target("Z10", slowest_many > 0.9 * link,
                    fmt::format("4 and 8 flows side by side, 4 KiB to 1 MiB: at least {:.1f} of {:.1f} Gbyte/s",
-                               slowest_many, kLinkGbytesOfFlows)));
+                               slowest_many, link)));
 
   Series tuples{.name = "each node", .unit = "Gbyte/s", .panel = "shuffle among 4 nodes by bytes of a tuple"};
   // The paper says that it is faster than others at all sizes, and no numbers.
-  double slowest_tuple = kLinkGbytesOfFlows;
+  double slowest_tuple = link;
   double fastest_tuple = 0;
   for (const std::uint32_t bytes : kTupleBytes) {
     const double rate = shuffle_among_nodes(profile, bytes);
@@ -202,7 +198,7 @@ ExperimentResult flow_control(const ExperimentOptions& given) {
   result.targets.push_back(
       shape_target("Z11", slowest_tuple > 0.9 * fastest_tuple,
                    fmt::format("64 B to 16 KiB: {:.1f} to {:.1f} of {:.1f} Gbyte/s at each of 4 nodes", slowest_tuple,
-                               fastest_tuple, kLinkGbytesOfFlows)));
+                               fastest_tuple, link)));
 
   ControlledFlows shared(profile, 2);
   std::vector<flows::FlowSwitch::FlowId> ids;
@@ -215,6 +211,7 @@ ExperimentResult flow_control(const ExperimentOptions& given) {
     flow.consumers = {shared.add_consumer(1, shape, 0, number)};
     ids.push_back(shared.control().start(flow));
   }
+  const double of_all = 0.8 * link;  // for the three together
   double worst_share = 0;
   std::vector<Series> prioritized;
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -225,12 +222,12 @@ ExperimentResult flow_control(const ExperimentOptions& given) {
     const auto& shares = kShares.at(window);
     const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      shared.control().limit_rate(ids[i], static_cast<std::uint64_t>(kShared * shares.at(i) / all * 1e9));
+      shared.control().limit_rate(ids[i], static_cast<std::uint64_t>(of_all * shares.at(i) / all * 1e9));
     }
     const std::vector<double> rates = shared.run_window();
     for (std::size_t i = 0; i < ids.size(); ++i) {
       prioritized[i].points.push_back({.x = static_cast<double>((window + 1) * kWindowNs) / 1e6, .y = rates[i]});
-      worst_share = greater(worst_share, std::abs(rates[i] / (kShared * shares.at(i) / all) - 1));
+      worst_share = greater(worst_share, std::abs(rates[i] / (of_all * shares.at(i) / all) - 1));
     }
   }
   result.series.insert(result.series.end(), prioritized.begin(), prioritized.end());

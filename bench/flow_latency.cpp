@@ -2,6 +2,8 @@
 // and one consumer. Items are pushed at random moments at the offered rate.
 #include "flow_load.h"
 
+#include <sidelatch/fabric/sim/profile.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +19,9 @@ constexpr double kRarePollUs = 1000;  // beside bells
 constexpr double kPaperBellUs = 15;
 constexpr std::array<std::uint64_t, 2> kItemBytes = {64, 1024};
 // Millions per second. The last one is what the paper's flow sustains.
-constexpr std::array<std::array<double, 5>, 2> kOffered = {{{0.002, 0.1, 1, 10, 27}, {0.002, 0.1, 1, 5, 10}}};
+constexpr double kPaperSmall = 27;
+constexpr double kArrives = 0.99;  // so much of what is offered, where a flow sustains it
+constexpr std::array<std::array<double, 5>, 2> kOffered = {{{0.002, 0.1, 1, 10, kPaperSmall}, {0.002, 0.1, 1, 5, 10}}};
 
 FlowLoad load_of(std::size_t size, double poll_us, double million_per_second) {
   FlowLoad load;
@@ -27,6 +31,25 @@ FlowLoad load_of(std::size_t size, double poll_us, double million_per_second) {
   load.from_us = 2000;
   load.to_us = load.from_us + std::max(4000.0, std::min(1000 / million_per_second, 500'000.0));
   return load;
+}
+
+// The highest rate of items of 64 B that the flow sustains, in millions per second, to half a percent.
+double most_small_items(const ExperimentOptions& options) {
+  ExperimentOptions quiet = options;  // these runs are few and short
+  quiet.progress = nullptr;
+  double holds = 0;
+  // More than the link can carry, even without headers.
+  double fails = link_gbytes(fabric::sim::load_profile(options.profile)) * 1e3 / static_cast<double>(kItemBytes[0]);
+  constexpr double kHardlyAny = 0.01;
+  while (fails - holds > 0.005 * fails && fails > kHardlyAny) {
+    const double offered = (holds + fails) / 2;
+    FlowLoad load = load_of(0, kPollsUs[0], offered);
+    load.to_us = load.from_us + 2000;
+    const bool arrives = run_flow_loads(quiet, {{load}}).front().million_items >= kArrives * offered;
+    holds = arrives ? offered : holds;
+    fails = arrives ? fails : offered;
+  }
+  return holds;
 }
 
 }  // namespace
@@ -111,14 +134,14 @@ ExperimentResult flow_latency(const ExperimentOptions& given) {
   result.targets.push_back(shape_target(
       "Z2", is_below,
       fmt::format("{} us where 64 B and 1 KiB are polled every 25, 50, 100 and 200 us, 2000 items/s", medians)));
-  for (std::size_t size = 0; size < kItemBytes.size(); ++size) {
-    const FlowSeen& most = at(size, 0, rates - 1);
-    const double offered = kOffered.at(size).back();
-    result.targets.push_back(
-        shape_target(size == 0 ? "Z3.small" : "Z3.large", most.million_items > 0.99 * offered,
-                     fmt::format("{} B: {:.2f} of {:.0f} M items/s, in {:.1f} us", kItemBytes.at(size),
-                                 most.million_items, offered, most.median_us)));
-  }
+  // docs/figures.md explains why it is missed.
+  result.targets.push_back(number_target("Z3.small", kPaperSmall, most_small_items(options), "M items/s"));
+  // The paper's 10 M items/s of 1 KiB nearly fill the link, so what was offered decides.
+  const FlowSeen& large = at(1, 0, rates - 1);
+  const double offered = kOffered[1].back();
+  result.targets.push_back(shape_target("Z3.large", large.million_items > kArrives * offered,
+                                        fmt::format("{} B: {:.2f} of {:.0f} M items/s, in {:.1f} us", kItemBytes[1],
+                                                    large.million_items, offered, large.median_us)));
   return result;
 }
 

@@ -110,7 +110,7 @@ class PoppingProcessor {
         item_ns_(load.consumer_ns.empty() ? 0 : load.consumer_ns.at(number)),
         memory_(FlowSimulation::memory(ring)),
         ring_(memory_, ring.shape),
-        of_producer_(load.producers, 0) {}
+        of_producer_(load.producers) {}
 
   void advance(std::uint64_t now) {
     const auto time = static_cast<double>(now);
@@ -137,8 +137,10 @@ class PoppingProcessor {
   [[nodiscard]] std::uint64_t popped() const noexcept { return popped_; }
   [[nodiscard]] double done_ns() const noexcept { return done_ns_; }
   [[nodiscard]] std::uint64_t largest_batch() const noexcept { return largest_batch_; }
-  [[nodiscard]] const std::vector<std::uint64_t>& of_producer() const noexcept { return of_producer_; }  // measured
-  [[nodiscard]] const std::vector<double>& latencies_ns() const noexcept { return latencies_ns_; }       // measured
+  // What was measured.
+  [[nodiscard]] const BatchRate& rate() const noexcept { return rate_; }  // of all items
+  [[nodiscard]] const std::vector<BatchRate>& of_producer() const noexcept { return of_producer_; }
+  [[nodiscard]] const std::vector<double>& latencies_ns() const noexcept { return latencies_ns_; }
 
  private:
   // Items that are in memory; the ring itself looks only when it knows of none.
@@ -157,7 +159,8 @@ class PoppingProcessor {
     }
     ++popped_;
     if (done_ns_ >= load_.from_us * kNsPerUs && done_ns_ < load_.to_us * kNsPerUs) {
-      ++of_producer_.at(stamp.producer);
+      rate_.count(done_ns_, 1);
+      of_producer_.at(stamp.producer).count(done_ns_, 1);
       latencies_ns_.push_back(done_ns_ - item_ns_ - stamp.pushed_ns);
     }
   }
@@ -168,7 +171,8 @@ class PoppingProcessor {
   double item_ns_;
   std::span<std::byte> memory_;
   flows::Consumer ring_;
-  std::vector<std::uint64_t> of_producer_;
+  BatchRate rate_;
+  std::vector<BatchRate> of_producer_;
   std::vector<double> latencies_ns_;
   double done_ns_ = 0;
   std::uint64_t popped_ = 0;
@@ -204,9 +208,7 @@ FlowSeen run_flow_load(const FlowLoad& load, const fabric::sim::Profile& profile
     world.set_unit(load.producers + i, [unit = consumers.back().get()](std::uint64_t now) { unit->advance(now); });
   }
   FlowSeen seen;
-  seen.rings_of_producers = flow.producers.size();
-  seen.rings_of_consumers = flow.consumers.size();
-  world.control().start(flow);
+  const flows::FlowSwitch::FlowId id = world.control().start(flow);
 
   if (load.items == 0) {
     world.run_until(static_cast<std::uint64_t>(load.to_us * kNsPerUs));
@@ -224,19 +226,23 @@ FlowSeen run_flow_load(const FlowLoad& load, const fabric::sim::Profile& profile
     }
   }
 
-  const double window_ns = (load.to_us - load.from_us) * kNsPerUs;
+  const flows::FlowState state = world.control().state(id);
+  const auto is_used = [](std::uint32_t items) { return items > 0; };
+  seen.rings_of_producers = static_cast<std::uint64_t>(std::ranges::count_if(state.taken, is_used));
+  seen.rings_of_consumers = static_cast<std::uint64_t>(std::ranges::count_if(state.delivered, is_used));
+  const auto items_per_ns = [&load](const BatchRate& rate) {
+    return rate.per_ns(load.from_us * kNsPerUs, load.to_us * kNsPerUs);
+  };
   std::vector<double> latencies;
   seen.producer_gbytes.resize(load.producers);
   for (const auto& consumer : consumers) {
-    double items = 0;
+    const double copies = load.kind == FlowKind::replicate ? load.consumers : 1;
     for (std::uint32_t p = 0; p < load.producers; ++p) {
-      const auto count = static_cast<double>(consumer->of_producer()[p]);
-      const double copies = load.kind == FlowKind::replicate ? load.consumers : 1;
-      seen.producer_gbytes[p] += count * load.shape.item_bytes / window_ns / copies;
-      items += count;
+      seen.producer_gbytes[p] += items_per_ns(consumer->of_producer()[p]) * load.shape.item_bytes / copies;
     }
-    seen.consumer_gbytes.push_back(items * load.shape.item_bytes / window_ns);
-    seen.million_items += items / window_ns * 1e3;
+    const double rate = items_per_ns(consumer->rate());
+    seen.consumer_gbytes.push_back(rate * load.shape.item_bytes);
+    seen.million_items += rate * 1e3;
     seen.finish_us.push_back(consumer->done_ns() / kNsPerUs);
     seen.largest_batch = std::max(seen.largest_batch, consumer->largest_batch());
     latencies.insert(latencies.end(), consumer->latencies_ns().begin(), consumer->latencies_ns().end());
@@ -250,6 +256,8 @@ FlowSeen run_flow_load(const FlowLoad& load, const fabric::sim::Profile& profile
 }
 
 }  // namespace
+
+double link_gbytes(const fabric::sim::Profile& profile) { return profile.link.gbps / 8; }
 
 const ExperimentOptions& without_cluster(const ExperimentOptions& given, std::string_view experiment) {
   if (given.cluster != nullptr) {

@@ -4,13 +4,49 @@
 
 #include "experiments.h"
 
+#include <sidelatch/fabric/sim/profile.h>
 #include <sidelatch/flows/flow_switch.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace sidelatch::bench {
+
+/// The rate of what comes in batches: what came behind the first batch, by the time from its end to that of the last
+/// one. So the number of whole batches that fit into the measured time does not matter. Time before and behind these
+/// ends counts as far as it is longer than any time between two of them: nothing came then, and not a part of a batch.
+class BatchRate {
+ public:
+  /// What has the same end is one batch. Ends do not go back.
+  void count(double end_ns, double amount) {
+    if (!first_ns_) {
+      first_ns_ = last_ns_ = end_ns;
+    }
+    if (end_ns > *first_ns_) {
+      amount_ += amount;
+      longest_ns_ = std::max(longest_ns_, end_ns - last_ns_);
+      last_ns_ = end_ns;
+    }
+  }
+  /// Measured from `from_ns` to `to_ns`. 0 until a second batch has ended.
+  [[nodiscard]] double per_ns(double from_ns, double to_ns) const {
+    if (amount_ == 0) {
+      return 0;
+    }
+    const double silence_ns =
+        std::max(0.0, *first_ns_ - from_ns - longest_ns_) + std::max(0.0, to_ns - last_ns_ - longest_ns_);
+    return amount_ / (last_ns_ - *first_ns_ + silence_ns);
+  }
+
+ private:
+  std::optional<double> first_ns_;
+  double last_ns_ = 0;
+  double longest_ns_ = 0;  // between two ends
+  double amount_ = 0;
+};
 
 struct FlowLoad {
   flows::FlowKind kind = flows::FlowKind::shuffle;
@@ -30,18 +66,22 @@ struct FlowLoad {
 };
 
 struct FlowSeen {
+  // Rates are those of BatchRate.
   std::vector<double> consumer_gbytes{};  ///< Gbyte/s, of items, that each consumer got
   std::vector<double> producer_gbytes{};  ///< that consumers got of each producer's items, one copy of each
   double million_items = 0;               ///< per second, of all consumers
   double median_us = 0;                   ///< from the push to the moment at which the consumer's processor can see it
   std::vector<double> finish_us{};        ///< with an end: when each consumer was done with its last item
   std::uint64_t largest_batch = 0;        ///< bytes
-  std::uint64_t rings_of_producers = 0;
-  std::uint64_t rings_of_consumers = 0;
+  std::uint64_t rings_of_producers = 0;   ///< out of which the switch has taken items, as its registers say
+  std::uint64_t rings_of_consumers = 0;   ///< into which it has delivered some; 1 if it replicates
 };
 
 /// Each in a world of its own: the options' profile, at a Tofino.
 [[nodiscard]] std::vector<FlowSeen> run_flow_loads(const ExperimentOptions& options, std::span<const FlowLoad> loads);
+
+/// What the profile's link carries, in Gbyte/s, headers included.
+[[nodiscard]] double link_gbytes(const fabric::sim::Profile& profile);
 
 /// The options of an experiment with flows. Throws std::invalid_argument for a cluster.
 [[nodiscard]] const ExperimentOptions& without_cluster(const ExperimentOptions& given, std::string_view experiment);

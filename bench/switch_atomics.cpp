@@ -75,13 +75,20 @@ ExperimentResult switch_atomics(const ExperimentOptions& given) {
   result.targets.push_back(shape_target("N21.contended", equal,
                                         fmt::format("2048 workers: {:.1f} Mops/s on one word, {:.1f} on their own",
                                                     mops.at(one, 2048), mops.at(own, 2048))));
-  // Each worker always has one CAS out, so its latency is the number of workers by their rate.
-  const double loaded = mops.at(node_own, 2048) / mops.at(own, 2048);
+  // Each worker always has one CAS out, so its latency is the number of workers by their rate. The paper's text says
+  // that the switch takes half of a NIC's round trip, and less than half "also under significant load": so at each
+  // number of workers. Where both are busy the rates alone decide this. docs/figures.md explains why it is missed.
+  double longest = 0;
+  std::string shares;
+  for (const std::uint32_t workers : kCasWorkers) {
+    const double share = mops.at(node_own, workers) / mops.at(own, workers);
+    longest = greater(longest, share);
+    shares += fmt::format("{}{:.2f}", shares.empty() ? "" : ", ", share);
+  }
   result.targets.push_back(shape_target(
-      "N21.latency", loaded < 0.5,
-      fmt::format("2048 workers: {:.1f} us at the switch, {:.1f} us at a NIC; 1 worker: {:.2f} and {:.2f} us",
-                  2048 / mops.at(own, 2048), 2048 / mops.at(node_own, 2048), 1 / mops.at(own, 1),
-                  1 / mops.at(node_own, 1))));
+      "N21.latency", longest < 0.5,
+      fmt::format("of a NIC's latency {} with 1 to 2048 workers; 1 worker: {:.2f} us at the switch, {:.2f} us at a NIC",
+                  shares, 1 / mops.at(own, 1), 1 / mops.at(node_own, 1))));
   return result;
 }
 
