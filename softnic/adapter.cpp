@@ -40,6 +40,10 @@ constexpr std::chrono::nanoseconds kLongestWait = 100ms;
 constexpr std::chrono::nanoseconds kLongestNap = 10ms;
 // A frame without room in the wire is dropped after this time, as in a switch.
 constexpr std::chrono::nanoseconds kPatience = 10ms;
+// The least time of an attempt. The answer needs the other process's thread, and on a busy machine that one waits for a
+// CPU for some tens of milliseconds, so a shorter silence tells nothing. The device announces twice as much as its
+// delay (local_ca_ack_delay 15). Real NICs have such a floor, too. A lost packet is asked for earlier than that.
+constexpr std::chrono::nanoseconds kShortestAttempt = 64ms;
 // For a station that has taken nothing for this long, frames do not wait at all. It has stopped, and a queue pair for
 // datagrams must reach other stations.
 constexpr std::chrono::nanoseconds kGivenUpAfter = 1s;
@@ -60,7 +64,8 @@ nic::NicOptions options_for(const roce::Wire& wire) {
   // connection manager of the other side would take its connections for those of the dead one.
   std::random_device random;
   std::uniform_int_distribution<std::uint32_t> number(0x11, nic::kGroupQueuePair - 1);
-  nic::NicOptions options{.mac = ours.mac, .first_queue_pair = number(random)};
+  nic::NicOptions options{
+      .mac = ours.mac, .first_queue_pair = number(random), .shortest_attempt = kShortestAttempt.count()};
   if (ours.ipv6 != roce::Ipv6Address{}) {
     options.gids.push_back(ours.ipv6);
   }

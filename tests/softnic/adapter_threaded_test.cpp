@@ -497,6 +497,12 @@ TEST(Adapter, AWireThatFailsIsLeftAlone) {
   static_cast<void>(testing::internal::GetCapturedStderr());
 }
 
+// Which takes a thread of the other process, on a machine where all CPUs are busy.
+TEST(Adapter, ARequesterWaitsForAnAnswerForSomeTimeWhateverItsTimeout) {
+  Station station(join(roce::new_wire_name()));
+  EXPECT_EQ(station.adapter.options().shortest_attempt, 64'000'000U);
+}
+
 // Threads that still run when the process ends learn it as they would learn of a wire that fails.
 TEST(Adapter, WhatLeavesTheWireEndsEveryRequestWithAnError) {
   int notified = 0;
