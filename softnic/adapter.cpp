@@ -58,14 +58,16 @@ std::unique_ptr<nic::MemoryAccess> memory_for(const Settings& settings) {
       .rules = fabric::model::rules_of(*settings.order), .seed = settings.seed, .torn_bias = settings.torn_bias});
 }
 
-nic::NicOptions options_for(const roce::Wire& wire) {
+nic::NicOptions options_for(const roce::Wire& wire, const Settings& settings) {
   const roce::StationAddresses& ours = wire.addresses();
   // A process that takes the place of a dead one on the wire has the same addresses. With the same numbers, too, the
   // connection manager of the other side would take its connections for those of the dead one.
   std::random_device random;
   std::uniform_int_distribution<std::uint32_t> number(0x11, nic::kGroupQueuePair - 1);
-  nic::NicOptions options{
-      .mac = ours.mac, .first_queue_pair = number(random), .shortest_attempt = kShortestAttempt.count()};
+  nic::NicOptions options{.mac = ours.mac,
+                          .first_queue_pair = number(random),
+                          .shortest_attempt = kShortestAttempt.count(),
+                          .sends_to_itself = watches_frames(settings)};
   if (ours.ipv6 != roce::Ipv6Address{}) {
     options.gids.push_back(ours.ipv6);
   }
@@ -118,7 +120,7 @@ Adapter::Adapter(const Settings& settings, std::unique_ptr<roce::Wire> wire)
       callers_may_drive_(!settings.order),
       wire_(std::move(wire)),
       memory_(memory_for(settings)),
-      nic_(std::make_unique<nic::Nic>(options_for(*wire_), *memory_)),
+      nic_(std::make_unique<nic::Nic>(options_for(*wire_, settings_), *memory_)),
       frame_(nic::kFrameRoom),
       thread_([this] {
         const WithoutSignals none;
