@@ -176,7 +176,7 @@ std::optional<roce::MacAddress> Adapter::resolve(const roce::Gid& gid, std::chro
     {
       std::unique_lock lock(mutex_);
       leave_wire(lock);
-      if (!failure_.empty()) {
+      if (!failure_.empty() || wire_ == nullptr) {
         return std::nullopt;
       }
       // Asks if necessary; the thread that drives next receives the answer.
@@ -200,7 +200,7 @@ std::optional<std::uint64_t> Adapter::occupant(const roce::Gid& gid) {
   std::unique_lock lock(mutex_);
   leave_wire(lock);
   const bool is_ours = std::ranges::find(options().gids, gid) != options().gids.end();
-  return is_ours || !failure_.empty() ? std::nullopt : wire_->occupant(gid);
+  return is_ours || !failure_.empty() || wire_ == nullptr ? std::nullopt : wire_->occupant(gid);
 }
 
 nic::NicCounters Adapter::nic_counters() {
@@ -227,10 +227,6 @@ void Adapter::leave() noexcept {
   leave_wire(lock);
   drive();
   interrupt_thread_while(thread_sleeps_, lock);
-  if (failure_.empty()) {
-    fail("the process ends, and has left the wire");
-    tell();
-  }
   stops_ = true;
   thread_may_drive_.notify_all();
   wire_.reset();
@@ -244,7 +240,7 @@ std::string Adapter::failure() {
 // Returns false if the wire fails now or has failed before. Prints the failure once.
 template <class Work>
 bool Adapter::unless_it_fails(Work work) noexcept {
-  if (!failure_.empty()) {
+  if (!failure_.empty() || wire_ == nullptr) {
     return false;
   }
   try {
@@ -313,7 +309,7 @@ void Adapter::run() {
 // Whether callers and the thread drive by turns of single calls. Not while the program sleeps: then the thread may
 // spin.
 bool Adapter::shares_wire() const noexcept {
-  // The wire is gone when another thread has left it, at the end of the process.
+  // The wire is gone after leave().
   return wire_ != nullptr && short_turns_ > 0 && callers_may_drive_ && !callers_rest_ && wire_->can_be_shared();
 }
 
@@ -434,7 +430,7 @@ void Adapter::send_for_caller() {
     tell();  // what the call has posted has been flushed
     return;
   }
-  if (!nic_->has_frames() || !failure_.empty()) {
+  if (!nic_->has_frames() || !failure_.empty() || wire_ == nullptr) {
     return;
   }
   if (thread_is_in_wire_ || !callers_may_drive_) {
