@@ -117,8 +117,9 @@ class Adapter {
   [[nodiscard]] nic::NicCounters nic_counters();
   [[nodiscard]] roce::WireCounters wire_counters();
 
-  /// Leaves the wire for good: sends waiting frames as far as the wire takes them, and then stops the NIC as if the
-  /// wire had failed. For the end of the process, when other threads may still call the adapter.
+  /// Leaves the wire for good: sends waiting frames as far as the wire takes them, and then the NIC stands still. Calls
+  /// go on, but nothing is sent, received or timed any more, and nothing is reported that they do not cause themselves.
+  /// For the end of the process, when other threads may still call the adapter.
   void leave() noexcept;
 
   /// Why the NIC stopped; empty if it runs. A wire that fails while the NIC runs (WireError) stops the NIC: nothing is

@@ -426,8 +426,15 @@ std::vector<std::pair<std::string, std::string>> environment_of(const Settings& 
   return variables;
 }
 
+bool watches_frames(const Settings& settings) {
+  return settings.capture.has_value() || !text_of(settings.faults).empty();
+}
+
 std::unique_ptr<roce::Wire> open_wire(const Settings& settings) {
   std::unique_ptr<roce::Wire> wire = std::visit(Open{}, settings.wire);
+  if (watches_frames(settings)) {
+    wire = roce::with_loop(std::move(wire));
+  }
   if (settings.capture) {
     wire = roce::with_capture(std::move(wire), own_capture(*settings.capture));
   }

@@ -80,7 +80,10 @@ struct SettingNames {
 /// Names and values of the settings that differ from Settings{}. kVariables lists all names.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> environment_of(const Settings& settings);
 
-/// Joins the wire, with faults and capture around it. Throws roce::WireError, and std::invalid_argument as in wires.h.
+/// Whether faults or a capture are set, so that frames of the NIC to itself must pass them, too.
+[[nodiscard]] bool watches_frames(const Settings& settings);
+/// Joins the wire, with faults and capture around it. If watches_frames(), it hands back the station's frames to
+/// itself. Throws roce::WireError, and std::invalid_argument as in wires.h.
 [[nodiscard]] std::unique_ptr<roce::Wire> open_wire(const Settings& settings);
 
 }  // namespace sidelatch::softnic

@@ -23,7 +23,8 @@ void CapturingWire::commit(std::size_t bytes) {
 
 std::span<const std::byte> CapturingWire::receive() {
   const std::span<const std::byte> frame = wire_->receive();
-  if (!frame.empty()) {
+  const bool was_written = frame.size() >= Ethernet::kBytes && Ethernet::read(frame.data()).source == addresses().mac;
+  if (!frame.empty() && !was_written) {
     file_.add(frame, std::chrono::system_clock::now());
   }
   return frame;

@@ -82,6 +82,9 @@ struct CableWireOptions {
 };
 [[nodiscard]] std::unique_ptr<Wire> join_cable_wire(const CableWireOptions& options);
 
+/// Also hands back the frames that the station sends to itself, and to groups, so that wrappers around it see them.
+[[nodiscard]] std::unique_ptr<Wire> with_loop(std::unique_ptr<Wire> wire);
+
 /// Probabilities, each 0 to 1, of faults to a sent frame.
 struct FaultOptions {
   std::uint64_t seed = 1;  ///< the same seed and the same frames sent: the same faults
@@ -96,7 +99,8 @@ struct FaultOptions {
 };
 [[nodiscard]] std::unique_ptr<Wire> with_faults(std::unique_ptr<Wire> wire, const FaultOptions& options);
 
-/// Writes every frame sent and received to a file that Wireshark, tshark and tcpdump read (pcap with nanoseconds).
+/// Writes every frame sent and received to a file that Wireshark, tshark and tcpdump read (pcap with nanoseconds). A
+/// frame that comes back from the station itself was written when it was sent.
 /// After a crash the file has every frame up to the last one. Costs a system call per frame.
 struct CaptureOptions {
   std::filesystem::path path;

@@ -5,7 +5,8 @@
 //   const std::size_t n = queue.poll(completions);
 //
 // A completion that finds no room is an overrun: the queue is then broken and rejects further completions. The
-// completions that it held can still be polled. Source: InfiniBand Architecture Specification, volume 1, 10.8
+// completions that it held can still be polled. Polling a completion frees the entry of its request, where a send or
+// receive queue waits for that (hold_until_polled()). Source: InfiniBand Architecture Specification, volume 1, 10.8
 // (completion queues) and 11.4 (request completion notification).
 //
 // Thread-safety: none.
@@ -19,6 +20,16 @@
 #include <vector>
 
 namespace sidelatch::softnic::nic {
+
+class ReceiveQueue;
+class SendQueue;
+
+/// The entry of the request that has completed, in a queue that may hold it until the completion is polled.
+struct HeldEntry {
+  SendQueue* sends = nullptr;
+  ReceiveQueue* receives = nullptr;
+  std::uint64_t number = 0;  ///< in the send queue
+};
 
 class CompletionQueue {
  public:
@@ -41,9 +52,11 @@ class CompletionQueue {
   [[nodiscard]] bool take_notification() noexcept;
 
   /// False: there was no room, or the queue is broken. The caller must report the first failure.
-  [[nodiscard]] bool add(const Completion& completion, bool is_solicited) noexcept;
-  /// Removes the completions of a queue pair that ended or was reset (11.2, destroy QP).
+  [[nodiscard]] bool add(const Completion& completion, bool is_solicited, const HeldEntry& held = {}) noexcept;
+  /// Removes the completions of a queue pair that ended or was reset (11.2, destroy QP), and frees their entries.
   void forget(std::uint32_t queue_pair) noexcept;
+  /// A receive queue ends before completions of its requests are polled.
+  void forget(const ReceiveQueue& queue) noexcept;
 
   /// `depth` must be at least size().
   void resize(std::uint32_t depth);
@@ -52,8 +65,15 @@ class CompletionQueue {
   std::uint32_t users = 0;
 
  private:
+  struct Entry {
+    Completion completion;
+    HeldEntry held;
+  };
+
+  static void free(const HeldEntry& held) noexcept;
+
   std::uint32_t number_;
-  std::vector<Completion> ring_;
+  std::vector<Entry> ring_;
   std::size_t first_ = 0;
   std::size_t size_ = 0;
   Arm arm_ = Arm::none;

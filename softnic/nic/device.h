@@ -43,6 +43,11 @@ struct NicOptions {
   std::uint8_t max_dest_rd_atomic = 64;
   /// A requester sends no packet this far after the oldest unacknowledged one.
   std::uint32_t window_packets = 128;
+  /// A requester waits at least this long, in nanoseconds, for an answer before it counts an attempt as failed, also if
+  /// a queue pair's timeout is shorter. A timeout of 0 stays without end.
+  Time shortest_attempt = 0;
+  /// Whether frames to one of the NIC's own addresses leave like all others. The driver then hands them back.
+  bool sends_to_itself = false;
 };
 
 /// Counts of what happened to frames, for people and tests.

@@ -104,7 +104,7 @@ std::size_t Nic::pull_frame(std::span<std::byte> out, Time now) {
     device_.wake(*pair);  // it may have more to send; others come first
     const Gid to = destination_of(out);
     const bool is_to_group = is_group(to);
-    if (is_to_group ? groups_.contains(to) : is_for_us(to)) {
+    if (!device_.options.sends_to_itself && (is_to_group ? groups_.contains(to) : is_for_us(to))) {
       ++looped;
       ++device_.counters.looped;
       on_frame(out.first(bytes), now_);

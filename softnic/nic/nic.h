@@ -16,8 +16,8 @@
 // Frames are Ethernet frames without preamble and frame check sequence. They are made when they are pulled, so nothing
 // piles up while a wire is full and does not pull. has_frames() tells whether there may be a frame. on_frame() and
 // posting make no frames by themselves. Frames to one of the NIC's own addresses do not leave: they are received at
-// once. Those to a group leave, and are received if the NIC has members of the group. A frame that is no packet for one
-// of the queue pairs is dropped and counted.
+// once. Those to a group leave, and are received if the NIC has members of the group. With NicOptions::sends_to_itself
+// the driver hands both back. A frame that is no packet for one of the queue pairs is dropped and counted.
 //
 // Guarantees: the same calls with the same times give the same frames. Frames touch memory only through the
 // MemoryAccess, and only where a region's key, domain, bounds and rights allow it. In steady state nothing is allocated

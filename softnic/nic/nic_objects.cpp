@@ -167,6 +167,7 @@ void Nic::destroy(ReceiveQueue& queue) {
         pair->forget(queue);
       }
     }
+    queue.completions->forget(queue);
     --queue.completions->users;
     device_.xrc_queues.erase(number);
   }

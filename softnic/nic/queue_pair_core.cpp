@@ -45,19 +45,28 @@ QueuePairCore::QueuePairCore(Device& its_device, QueuePair& its_owner, const Que
       sends(given.send_depth, given.most_send_sges, given.most_inline),
       own_receives(given.shared_receives == nullptr ? given.receive_depth : 0, given.most_receive_sges),
       receives(given.shared_receives == nullptr ? own_receives : *given.shared_receives),
-      inbox(own_inbox()) {}
+      inbox(own_inbox()) {
+  if (given.holds_until_polled) {
+    sends.hold_until_polled();
+    own_receives.hold_until_polled();
+  }
+}
 
 Inbox QueuePairCore::own_inbox() noexcept {
   const ReceiveQueue* const shared = options.shared_receives;
   return {&receives, options.receive_completions, options.domain, shared == nullptr ? options.domain : shared->domain};
 }
 
-void QueuePairCore::add(CompletionQueue& queue, const Completion& completion, bool is_solicited) {
+void QueuePairCore::add(CompletionQueue& queue, const Completion& completion, bool is_solicited,
+                        const HeldEntry& held) {
   const bool was_broken = queue.has_overrun();
   Completion stamped = completion;
   stamped.time = device.now;
-  if (queue.add(stamped, is_solicited)) {
+  if (queue.add(stamped, is_solicited, held)) {
     return;
+  }
+  if (held.receives != nullptr) {
+    held.receives->retire();  // nobody can poll it, and a shared queue serves others
   }
   if (!was_broken) {
     if (device.explains) {
@@ -91,7 +100,7 @@ void QueuePairCore::complete_send(const SendEntry& entry, CompletionStatus statu
        .kind = kind_of(request.kind),
        .bytes = static_cast<std::uint32_t>(bytes),
        .queue_pair = number},
-      false);
+      false, {.sends = &sends, .number = sends.first()});
 }
 
 bool QueuePairCore::take_receive(ReceiveBuffer& into) {
@@ -135,7 +144,7 @@ bool QueuePairCore::place_received(const ReceiveBuffer& buffer, std::uint64_t of
 
 void QueuePairCore::complete_receive(const Completion& completion, bool is_solicited, std::uint64_t message) {
   if (device.memory.is_immediate()) {
-    add(*inbox.completions, completion, is_solicited);
+    add(*inbox.completions, completion, is_solicited, {.receives = inbox.receives});
     return;
   }
   PendingReceive& pending = pending_.emplace_back();
@@ -151,7 +160,8 @@ void QueuePairCore::complete_receive(const Completion& completion, bool is_solic
 }
 
 void QueuePairCore::fail_receive(std::uint64_t id, CompletionStatus status) {
-  add(*inbox.completions, {.id = id, .status = status, .kind = CompletionKind::receive, .queue_pair = number}, false);
+  add(*inbox.completions, {.id = id, .status = status, .kind = CompletionKind::receive, .queue_pair = number}, false,
+      {.receives = inbox.receives});
 }
 
 bool QueuePairCore::fail_pending_receive(std::uint64_t message, CompletionStatus status) {
@@ -168,10 +178,20 @@ bool QueuePairCore::fail_pending_receive(std::uint64_t message, CompletionStatus
 void QueuePairCore::poll_receives() {
   while (!pending_.empty() && pending_.front().placed.is_done()) {
     if (CompletionQueue* const queue = pending_.front().inbox.completions; queue != nullptr) {
-      add(*queue, pending_.front().completion, pending_.front().is_solicited);
+      add(*queue, pending_.front().completion, pending_.front().is_solicited,
+          {.receives = pending_.front().inbox.receives});
     }
     pending_.pop_front();
   }
+}
+
+void QueuePairCore::forget_pending_receives() noexcept {
+  for (const PendingReceive& pending : pending_) {
+    if (pending.inbox.receives != nullptr) {
+      pending.inbox.receives->retire();
+    }
+  }
+  pending_.clear();
 }
 
 void QueuePairCore::flush_pending_receives() {

@@ -29,7 +29,10 @@ struct QueuePairOptions {
   std::uint32_t most_send_sges = 1;
   std::uint32_t most_receive_sges = 1;
   std::uint32_t most_inline = 0;
-  bool signal_all = false;       ///< every request is signaled
+  bool signal_all = false;  ///< every request is signaled
+  /// Entries of the send queue and of the own receive queue are free when completions are polled, not when they are
+  /// added: as libraries of real NICs do it.
+  bool holds_until_polled = false;
   std::uint32_t xrc_domain = 0;  ///< XRC targets
   std::uint32_t number = 0;      ///< 24 bits, not in use; 0: the NIC chooses
 };
@@ -109,7 +112,7 @@ class QueuePairCore {
   [[nodiscard]] bool has_pending_receives() const noexcept { return !pending_.empty(); }
   /// For messages that were not reported yet, when their memory operations have ended: forgets them, or reports them as
   /// flushed.
-  void forget_pending_receives() noexcept { pending_.clear(); }
+  void forget_pending_receives() noexcept;
   void flush_pending_receives();
   /// Messages for this queue, which ends, are not reported any more.
   void forget_inbox(const ReceiveQueue& queue);
@@ -129,7 +132,7 @@ class QueuePairCore {
     Operation placed;
   };
 
-  void add(CompletionQueue& queue, const Completion& completion, bool is_solicited);
+  void add(CompletionQueue& queue, const Completion& completion, bool is_solicited, const HeldEntry& held);
 
   std::deque<PendingReceive> pending_;
 };

@@ -12,7 +12,7 @@ Post ReceiveQueue::post(const ReceiveRequest& request) noexcept {
   if (request.sges.size() > most_sges_) {
     return Post::too_many_sges;
   }
-  if (size_ == depth()) {
+  if (size_ + held_ >= depth()) {
     return Post::full;
   }
   const std::uint32_t place = (first_ + size_) % depth();
@@ -51,6 +51,7 @@ bool ReceiveQueue::take(ReceiveBuffer& into) noexcept {
               into.sges.begin());
   first_ = first_ + 1 == depth() ? 0 : first_ + 1;
   --size_;
+  held_ += holds_ ? 1U : 0U;
   return true;
 }
 

@@ -1,6 +1,7 @@
 // ReceiveQueue: receive requests in posting order, of one queue pair or shared by several.
 //
-// A queue pair takes the oldest request when a message begins, and keeps a copy until the message has ended. Source:
+// A queue pair takes the oldest request when a message begins, and keeps a copy until the message has ended. Its entry
+// is free for another request then, or, after hold_until_polled(), when the program has polled the completion. Source:
 // InfiniBand Architecture Specification, volume 1, 10.2 (shared receive queues) and 11.4 (post receive).
 //
 // Thread-safety: none.
@@ -41,7 +42,10 @@ class ReceiveQueue {
   [[nodiscard]] bool take(ReceiveBuffer& into) noexcept;
   /// Bytes of room in the oldest request, which must exist.
   [[nodiscard]] std::uint64_t first_length() const noexcept { return entries_[first_].length; }
-  void clear() noexcept { first_ = size_ = 0; }
+  void clear() noexcept { first_ = size_ = held_ = 0; }
+  void hold_until_polled() noexcept { holds_ = true; }
+  /// Frees the entry of one request that was taken: its completion was polled, or it gets none.
+  void retire() noexcept { held_ -= held_ == 0 ? 0U : 1U; }
   /// `depth` must be at least size().
   void resize(std::uint32_t depth);
 
@@ -71,6 +75,8 @@ class ReceiveQueue {
   std::vector<Sge> sges_;  // most_sges_ for each entry
   std::uint32_t first_ = 0;
   std::uint32_t size_ = 0;
+  bool holds_ = false;
+  std::uint32_t held_ = 0;  // taken, and not free yet
   std::uint32_t limit_ = 0;
 };
 

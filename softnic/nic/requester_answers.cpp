@@ -44,7 +44,9 @@ bool is_last_response(Opcode opcode) {
 }  // namespace
 
 Time Requester::timeout() const noexcept {
-  return core_.attributes.timeout == 0 ? kNever : kTimeoutUnit << core_.attributes.timeout;
+  return core_.attributes.timeout == 0
+             ? kNever
+             : std::max(kTimeoutUnit << core_.attributes.timeout, core_.device.options.shortest_attempt);
 }
 
 void Requester::restart_timer(Time now) noexcept {

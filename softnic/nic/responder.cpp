@@ -38,6 +38,9 @@ void Responder::reset() noexcept {
   resources_.clear();
   resource_end_ = 0;
   msn_ = 0;
+  if (has_buffer_) {
+    core_.inbox.receives->retire();  // of a message that has not ended, and is not reported
+  }
   gap_is_told_ = is_established_ = is_synchronized_ = has_buffer_ = false;
   message_ = Message::none;
 }

@@ -41,7 +41,7 @@ Post SendQueue::post(const SendRequest& request) noexcept {
   if (!request.inlined && request.sges.size() > most_sges_) {
     return Post::too_many_sges;
   }
-  if (end_ - first_ == entries_.size()) {
+  if (room() == 0) {
     return Post::full;
   }
   SendEntry& entry = at(end_);

@@ -1,7 +1,9 @@
 // SendQueue: the work requests of a queue pair's send queue, with the requester's notes on each.
 //
-// Requests have ascending numbers that never wrap; those from first() to end() are in the queue. A request leaves the
-// queue when it has completed.
+// Requests have ascending numbers that never wrap; those from first() to end() are to be carried out. A request is done
+// when it has completed. Its entry is free for another one then, or, after hold_until_polled(), when the program has
+// polled its completion or that of a later request. The providers of real NICs do the latter, so programs that count
+// on a full queue never overrun their completion queue.
 //
 // Thread-safety: none.
 #pragma once
@@ -11,6 +13,7 @@
 #include "roce/psn.h"
 #include "work.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -41,13 +44,19 @@ class SendQueue {
   [[nodiscard]] std::uint64_t first() const noexcept { return first_; }
   [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
   [[nodiscard]] bool is_empty() const noexcept { return first_ == end_; }
-  [[nodiscard]] std::uint32_t room() const noexcept { return depth() - static_cast<std::uint32_t>(end_ - first_); }
+  [[nodiscard]] std::uint32_t room() const noexcept { return depth() - static_cast<std::uint32_t>(end_ - retired_); }
   [[nodiscard]] SendEntry& at(std::uint64_t number) noexcept { return entries_[number % entries_.size()]; }
 
   /// Copies the request and, if it is inlined, its bytes from the poster's memory.
   [[nodiscard]] Post post(const SendRequest& request) noexcept;
-  void pop() noexcept { ++first_; }
-  void clear() noexcept { first_ = end_; }
+  void pop() noexcept {
+    ++first_;
+    retired_ = holds_ ? retired_ : first_;
+  }
+  void clear() noexcept { first_ = retired_ = end_; }
+  void hold_until_polled() noexcept { holds_ = true; }
+  /// Frees the entries up to that of this request, whose completion was polled.
+  void retire(std::uint64_t number) noexcept { retired_ = std::max(retired_, number + 1); }
 
   /// Whether all parts of the local buffer have these rights.
   [[nodiscard]] bool may_touch(std::uint64_t number, const MemoryTable& table, Domain domain, Rights needed) noexcept;
@@ -71,6 +80,8 @@ class SendQueue {
   std::vector<SendEntry> entries_;
   std::vector<Sge> sges_;           // most_sges_ for each entry
   std::vector<std::byte> inlined_;  // inline_room_ for each entry
+  bool holds_ = false;
+  std::uint64_t retired_ = 0;  // entries before this one are free; not after first_
   std::uint64_t first_ = 0;
   std::uint64_t end_ = 0;
 };

@@ -149,6 +149,11 @@ void ConnectionService::say_farewell() noexcept {
   if (!try_for_a_while()) {
     return;
   }
+  // A thread that waits for an event must not learn of our own end: its program may be half destroyed.
+  is_leaving_ = true;
+  for (const auto& [channel, descriptor] : descriptors_) {
+    channels_.signal(channel, 0);
+  }
   try {
     take_arrivals();
     ids_.leave(now());
@@ -314,10 +319,12 @@ void ConnectionService::finish() noexcept {
     while (!unsent_.empty() && send(unsent_.front())) {
       unsent_.pop_front();
     }
-  } catch (const std::exception&) {  // the NIC has left the wire: the process ends
+  } catch (const std::exception&) {  // no memory: it is repeated if it matters
   }
-  for (const auto& [channel, descriptor] : descriptors_) {
-    channels_.signal(channel, ids_.waiting_events(channel));
+  if (!is_leaving_) {
+    for (const auto& [channel, descriptor] : descriptors_) {
+      channels_.signal(channel, ids_.waiting_events(channel));
+    }
   }
   const std::scoped_lock lock(inbox_mutex_);
   has_new_deadline_ = true;
@@ -422,6 +429,9 @@ std::optional<cm::IdEvent> ConnectionService::take_event(int descriptor, std::op
     waiter->end();
     return std::nullopt;
   }
+  if (is_leaving_) {
+    return std::nullopt;
+  }
   std::optional<cm::IdEvent> event = ids_.next_event(channel);
   channels_.signal(channel, ids_.waiting_events(channel));
   if (event) {
@@ -442,21 +452,13 @@ bool ConnectionService::is_of_machine(const cm::SocketAddress& address) const {
 bool ConnectionService::reaches(const roce::Gid& gid) {
   try {
     return nic_->try_resolve(gid).has_value();
-  } catch (const VerbsError&) {  // the NIC has left the wire
-    return false;
   } catch (const roce::WireError& error) {
     complain(error.what());
     return false;
   }
 }
 
-std::optional<std::uint64_t> ConnectionService::occupant(const roce::Gid& gid) {
-  try {
-    return nic_->occupant(gid);
-  } catch (const VerbsError&) {  // the NIC has left the wire
-    return std::nullopt;
-  }
-}
+std::optional<std::uint64_t> ConnectionService::occupant(const roce::Gid& gid) { return nic_->occupant(gid); }
 
 std::uint16_t ConnectionService::take_port(cm::PortSpace space, const cm::SocketAddress& address,
                                            cm::PortSharing sharing, std::uint64_t owner) {

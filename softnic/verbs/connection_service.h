@@ -5,8 +5,8 @@
 //   service.call([&](cm::RdmaIds& ids, cm::Time now) { ids.connect(...); });
 //
 // Once made, it stays until the process ends, and with it the NIC on the wire: the other side of a connection that was
-// closed may still ask. At exit(), after the
-// destructors of the program, it tells the other sides of all connections, and waits up to 0.2 s for their answers.
+// closed may still ask. At exit(), after all destructors, it tells the other sides of all connections, and waits up to
+// 0.2 s for their answers. The process's own channels get no events any more then.
 // After fork() the child has no service; inherited event channels refuse everything with EIO.
 //
 // Thread-safety: any thread may call anything. A function passed to call() runs under the service's lock, which is
@@ -122,6 +122,7 @@ class ConnectionService final : public cm::Surroundings {
   EventChannels channels_;
   std::map<cm::ChannelNumber, int> descriptors_;
   std::map<cm::ChannelNumber, std::thread::id> last_takers_;  // who took the last event
+  bool is_leaving_ = false;                                   // the process exits
 
   // Under the NIC's lock.
   nic::Domain domain_ = 0;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <cxxabi.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -58,21 +59,28 @@ void watch_forks() {
   static_cast<void>(kRegistered);
 }
 
-// Runs when the process exits: after the program's own destructors, because it was made before main().
+void say_farewell(void* /*unused*/) {
+  Process& ours = process();
+  // exit() called while the lock is held must not hang.
+  const std::unique_lock lock(ours.mutex, std::try_to_lock);
+  const std::shared_ptr<ProcessNic> nic = lock ? ours.nic.lock() : nullptr;
+  if (nic == nullptr) {
+    return;
+  }
+  nic->leave();
+  ours.kept = nic;  // not destroyed: running threads may still use contexts that were not closed
+}
+
+// When the process exits, its destructor runs among those of libraries, of which later ones may still use the NIC. A
+// function that belongs to no library, and is given to exit() so late, runs when all destructors have run.
 struct Farewell {
   Farewell() = default;
   Farewell(const Farewell&) = delete;
   Farewell& operator=(const Farewell&) = delete;
   ~Farewell() {
-    Process& ours = process();
-    // exit() called while the lock is held must not hang.
-    const std::unique_lock lock(ours.mutex, std::try_to_lock);
-    const std::shared_ptr<ProcessNic> nic = lock ? ours.nic.lock() : nullptr;
-    if (nic == nullptr) {
-      return;
+    if (abi::__cxa_atexit(say_farewell, nullptr, nullptr) != 0) {
+      say_farewell(nullptr);
     }
-    nic->leave();
-    ours.kept = nic;  // not destroyed: running threads may still use contexts that were not closed
   }
 };
 const Farewell kFarewell;
@@ -120,9 +128,7 @@ ProcessNic::ProcessNic(const Settings& settings) : adapter_(settings) {
   }
 }
 
-void ProcessNic::refuse_use() {
-  refuse(EIO, "this NIC is another process's, from before fork(), or has left the wire because the process ends");
-}
+void ProcessNic::refuse_use() { refuse(EIO, "this NIC is another process's, from before fork()"); }
 
 roce::MacAddress ProcessNic::resolve(const roce::Gid& gid) {
   require_usable();
@@ -139,7 +145,6 @@ void ProcessNic::leave() noexcept {
   if (farewell) {
     farewell();
   }
-  forbid();
   adapter_.leave();
 }
 

@@ -6,7 +6,9 @@
 //   release(nic);                                                // the last one takes it off the wire
 //
 // Guarantees. After fork() the child has no NIC: the inherited one refuses every call with EIO and never touches the
-// wire, and a device that the child opens is a new station. The process leaves the wire at exit; later calls get EIO.
+// wire, and a device that the child opens is a new station. The process leaves the wire at exit, after all destructors.
+// From then on the NIC stands still: calls succeed, but nothing arrives or completes. So threads that still run learn
+// nothing of the end, as with a driver of the kernel.
 //
 // Thread-safety: any thread may call anything. Members marked "under the lock" are used by functions passed to call(),
 // post() and poll(), and by reports of the NIC.
@@ -44,7 +46,7 @@ class ProcessNic {
   [[nodiscard]] const nic::NicOptions& options() const noexcept { return adapter_.options(); }
   [[nodiscard]] const Settings& settings() const noexcept { return adapter_.settings(); }
 
-  /// Like Adapter's functions. They throw VerbsError (EIO) in a child, and at the end of the process.
+  /// Like Adapter's functions. They throw VerbsError (EIO) in a child.
   template <class Use>
   auto call(Use use) {
     require_usable();
@@ -92,7 +94,7 @@ class ProcessNic {
   void forbid() noexcept { is_usable_.store(false, std::memory_order_relaxed); }
   /// Like Adapter::abandon(), in a child.
   void abandon() noexcept { adapter_.abandon(); }
-  /// Forbids, and leaves the wire.
+  /// Calls `farewell`, and leaves the wire.
   void leave() noexcept;
 
   // Under the lock.

@@ -108,7 +108,8 @@ nic::QueuePairOptions options_of(const ProtectionDomain& domain, const ibv_qp_in
           .most_send_sges = wanted.max_send_sge,
           .most_receive_sges = has_own ? wanted.max_recv_sge : 0,
           .most_inline = inline_of(wanted),
-          .signal_all = attributes.sq_sig_all != 0};
+          .signal_all = attributes.sq_sig_all != 0,
+          .holds_until_polled = true};
 }
 
 ibv_qp_cap capabilities_of(const nic::QueuePairOptions& options) {

@@ -28,6 +28,7 @@ SharedReceiveQueue* make(ibv_pd& domain, void* user, ibv_srq_attr& attributes,
                                   ? nic.make_shared_receive_queue(its.domain, attributes.max_wr, attributes.max_sge)
                                   : nic.make_xrc_receive_queue(its.domain, attributes.max_wr, attributes.max_sge,
                                                                of(*xrc->xrcd).domain, *of(*xrc->cq).queue);
+    made.hold_until_polled();
     queue->is_xrc = xrc != nullptr;
     its.nic->shared_receive_queues.emplace(made.number(), queue.get());
     return &made;

@@ -203,6 +203,8 @@ class Attack {
     for (std::size_t i = 0; i < kAreas.size(); ++i) {
       add_region(i);
     }
+    shared_.hold_until_polled();
+    xrc_queue_.hold_until_polled();
     for (QueuePair* const pair : pairs_) {
       bring_up(*pair);
     }
@@ -239,6 +241,7 @@ class Attack {
             .receive_depth = kDepth,
             .most_send_sges = 2,
             .most_receive_sges = 2,
+            .holds_until_polled = true,
             .number = 0};
   }
 
@@ -555,10 +558,11 @@ class Attack {
       const auto of_pair = std::ranges::count_if(ledger_.posted, [&](const auto& each) {
         return each.second.queue_pair == request.queue_pair && each.second.is_receive == request.is_receive;
       });
-      // As many may have completed and wait to be polled; each queue pair may hold one of the shared queue. Completions
-      // lost by a broken completion queue stay in the ledger.
-      ledger_.require(completions_.has_overrun() || of_pair <= std::ssize(pairs_) + kDepth + completions_.depth(),
-                      "a queue takes more than its depth");
+      // Entries are held until completions are polled. Each queue pair may have lost one of a shared queue by a reset.
+      // Completions lost by a broken completion queue stay in the ledger.
+      const auto most =
+          request.queue_pair != 0 ? std::ptrdiff_t{kDepth} : std::ssize(pairs_) + kDepth + completions_.depth();
+      ledger_.require(completions_.has_overrun() || of_pair <= most, "a queue takes more than its depth");
     }
   }
 

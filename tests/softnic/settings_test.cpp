@@ -165,6 +165,26 @@ TEST(Settings, AllNicsOfAProcessCaptureToOneFile) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);  // the wire, and the capture
 }
 
+TEST(Settings, FramesOfAStationToItselfPassFaultsAndTheCapture) {
+  const TemporaryFolder folder;
+  Settings settings;
+  settings.wire = roce::FolderWireOptions{.folder = folder.path() / "wire"};
+  EXPECT_FALSE(watches_frames(settings));
+  settings.capture = folder.path() / "x.pcap";
+  settings.faults.duplication = 1;
+  EXPECT_TRUE(watches_frames(settings));
+  const auto wire = open_wire(settings);
+  constexpr std::size_t kFrame = 64;
+  const std::span<std::byte> room = wire->reserve(wire->addresses().mac, kFrame);
+  ASSERT_EQ(room.size(), kFrame);
+  roce::Ethernet{.destination = wire->addresses().mac, .source = wire->addresses().mac}.write(room.data());
+  wire->commit(kFrame);
+  EXPECT_EQ(wire->receive().size(), kFrame);
+  EXPECT_EQ(wire->receive().size(), kFrame);
+  EXPECT_TRUE(wire->receive().empty());
+  EXPECT_EQ(std::filesystem::file_size(*settings.capture), 24 + 2 * (16 + kFrame));  // of pcap's headers
+}
+
 TEST(Settings, ACaptureThatCannotBeWrittenIsNamed) {
   Settings settings;
   const TemporaryFolder folder;

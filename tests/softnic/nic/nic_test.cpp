@@ -42,6 +42,28 @@ TEST(Nic, AConnectionTakesPacketsToItsOwnAddressOnly) {
   EXPECT_EQ(host.nic.counters().misdirected, 1U);
 }
 
+TEST(Nic, FramesToItselfLeaveIfTheDriverWantsThem) {
+  Host host(1, std::make_unique<ImmediateAccess>(), {.sends_to_itself = true});
+  const Connection pair = connect(host, host, {.timeout = 0});
+  const Sge sge = host.sge(0, 100);
+  ASSERT_EQ(pair.a.post_send({.id = 1,
+                              .kind = WorkKind::write,
+                              .signaled = true,
+                              .sges = {&sge, 1},
+                              .remote_address = host.address(kTarget),
+                              .rkey = host.key}),
+            Post::done);
+  std::vector<std::byte> frame(kFrameRoom);
+  for (int i = 0; i < 2; ++i) {  // the WRITE, and its acknowledgement
+    const std::size_t bytes = host.nic.pull_frame(frame, 0);
+    ASSERT_NE(bytes, 0U);
+    EXPECT_TRUE(host.sent().empty());
+    host.nic.on_frame(std::span(frame).first(bytes), 0);
+  }
+  EXPECT_EQ(host.sent().size(), 1U);
+  EXPECT_EQ(host.nic.counters().looped, 0U);
+}
+
 TEST(Nic, FramesWaitUntilTheyArePulled) {
   Host a(1);
   Host b(2);

@@ -382,5 +382,93 @@ TEST(NicObjects, AreRefusedWhileTheyAreUsedOrBeyondTheLimits) {
   nic.destroy_domain(domain);
 }
 
+// Entries that are held until a completion is polled.
+class HeldEntries : public QueuePairTest {
+ protected:
+  static constexpr std::uint32_t kDepth = 4;
+  [[nodiscard]] static QueuePairOptions held(QueuePairOptions options) {
+    options.send_depth = options.receive_depth = kDepth;
+    options.holds_until_polled = true;
+    return options;
+  }
+  std::uint32_t fill(QueuePair& pair) {
+    std::uint32_t posted = 0;
+    while (posted <= kDepth && send(pair, posted) == Post::done) {
+      ++posted;
+    }
+    wire_.run();
+    return posted;
+  }
+  Post receive(QueuePair& pair) { return pair.post_receive({.id = 1}); }
+};
+
+TEST_F(HeldEntries, AreFreeWhenTheirCompletionIsPolled) {
+  const Connection pair = connect(a_, b_, {}, held(a_.options()), held(b_.options()));
+  EXPECT_EQ(fill(pair.a), kDepth);
+  EXPECT_EQ(pair.a.send_room(), 0U);
+  EXPECT_EQ(fill(pair.a), 0U);
+  std::array<Completion, 3> some{};
+  EXPECT_EQ(a_.sends.poll(some), 3U);
+  EXPECT_EQ(pair.a.send_room(), 3U);
+  a_.nic.resize(a_.sends, 2);
+  EXPECT_EQ(a_.sent().size(), 1U);
+  EXPECT_EQ(pair.a.send_room(), kDepth);
+}
+
+TEST_F(HeldEntries, OfFlushedRequestsToo) {
+  const Connection pair = connect(a_, b_, {}, held(a_.options()), held(b_.options()));
+  EXPECT_EQ(fill(pair.a), kDepth);
+  to(pair.a, S::error);
+  EXPECT_EQ(a_.sent().size(), kDepth);
+  EXPECT_EQ(fill(pair.a), kDepth);
+  EXPECT_EQ(results(a_.sent()), (Results{{0, kFlushed}, {1, kFlushed}, {2, kFlushed}, {3, kFlushed}}));
+  EXPECT_EQ(pair.a.send_room(), kDepth);
+}
+
+TEST_F(HeldEntries, AreFreeAfterAReset) {
+  const Connection pair = connect(a_, b_, {}, held(a_.options()), held(b_.options()));
+  EXPECT_EQ(fill(pair.a), kDepth);
+  for (std::uint32_t i = 0; i < kDepth; ++i) {
+    EXPECT_EQ(receive(pair.a), Post::done);
+  }
+  EXPECT_EQ(receive(pair.a), Post::full);
+  to(pair.a, S::error);
+  EXPECT_EQ(receive(pair.a), Post::full);
+  to(pair.a, S::reset);
+  EXPECT_EQ(a_.sent().size() + a_.received().size(), 0U);
+  EXPECT_EQ(pair.a.send_room(), kDepth);
+  pair.a.modify(to_init(Type::rc), init_set(Type::rc));
+  for (std::uint32_t i = 0; i < kDepth; ++i) {
+    EXPECT_EQ(receive(pair.a), Post::done);
+  }
+}
+
+// A queue pair that ends gives back what it has of a shared queue: what was received and not polled, and the request
+// for a message that has only begun.
+TEST_F(HeldEntries, OfASharedQueueAreFreeWhenTheirQueuePairEnds) {
+  ReceiveQueue& shared = b_.nic.make_shared_receive_queue(b_.domain, 2, 1);
+  shared.hold_until_polled();
+  QueuePairOptions of_shared = held(b_.options());
+  of_shared.shared_receives = &shared;
+  const Connection pair = connect(a_, b_, {.mtu = PathMtu::b256}, held(a_.options()), of_shared);
+  const Sge to = b_.sge(0, 600);
+  ASSERT_EQ(shared.post({.id = 1, .sges = {&to, 1}}), Post::done);
+  ASSERT_EQ(shared.post({.id = 2, .sges = {&to, 1}}), Post::done);
+  const Sge small = a_.sge(0, 4);
+  const Sge large = a_.sge(0, 600);
+  ASSERT_EQ(pair.a.post_send({.id = 1, .signaled = true, .sges = {&small, 1}}), Post::done);
+  wire_.run();
+  ASSERT_EQ(pair.a.post_send({.id = 2, .sges = {&large, 1}}), Post::done);
+  std::vector<std::byte> frame(kFrameRoom);
+  b_.nic.on_frame(std::span(frame).first(a_.nic.pull_frame(frame, wire_.now())), wire_.now());
+  EXPECT_EQ(shared.size(), 0U);
+  EXPECT_EQ(shared.post({.id = 3, .sges = {&to, 1}}), Post::full);
+  b_.nic.destroy(pair.b);
+  EXPECT_EQ(shared.post({.id = 3, .sges = {&to, 1}}), Post::done);
+  EXPECT_EQ(shared.post({.id = 4, .sges = {&to, 1}}), Post::done);
+  EXPECT_EQ(shared.post({.id = 5, .sges = {&to, 1}}), Post::full);
+  b_.nic.destroy(shared);
+}
+
 }  // namespace
 }  // namespace sidelatch::softnic::nic

@@ -211,6 +211,24 @@ TEST_F(RequesterTest, ATimeoutOfZeroWaitsForEver) {
   EXPECT_TRUE(patient.wait(Time{1} << 60).empty());
 }
 
+// Asking again on the way there counts nothing.
+TEST_F(RequesterTest, AnAttemptLastsAsLongAsTheNicSays) {
+  constexpr Time kLeast = 64'000'000;
+  Host host(3, std::make_unique<ImmediateAccess>(), {.shortest_attempt = kLeast});
+  FakePeer peer(host, {.timeout = 1, .retry_count = 1});
+  const Sge sge = host.sge(0, 4);
+  ASSERT_EQ(peer.pair.post_send({.id = 1, .kind = WorkKind::write, .signaled = true, .sges = {&sge, 1}}), Post::done);
+  static_cast<void>(peer.listen());
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    static_cast<void>(peer.wait(kLeast - 1));
+    EXPECT_EQ(host.nic.counters().timeouts, static_cast<std::uint64_t>(attempt));
+    EXPECT_EQ(peer.pair.state(), QueuePairState::rts);
+    static_cast<void>(peer.wait(1));
+  }
+  ASSERT_EQ(host.nic.counters().timeouts, 2U);
+  EXPECT_EQ(host.sent().at(0).status, CompletionStatus::retry_exceeded);
+}
+
 TEST_F(RequesterTest, ARequesterThatIsNotReadyIsAskedAgainAfterItsDelay) {
   post(WorkKind::send, 4, 1);
   post(WorkKind::write, 4, 2);

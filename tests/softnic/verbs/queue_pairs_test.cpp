@@ -265,5 +265,68 @@ TEST_F(VerbsCalls, ASharedReceiveQueueHasRoomForItsLimit) {
   EXPECT_EQ(verbs.destroy_srq(shared), 0);
 }
 
+// As libraries of real NICs keep entries. A program that polls only when its queue is full cannot overrun a completion
+// queue with room for the queue.
+TEST_F(VerbsCalls, AnEntryOfTheSendQueueIsFreeWhenACompletionWasPolled) {
+  ibv_qp* const a = make_pair();
+  ibv_qp* const b = make_pair();
+  connect(*a, *b);
+  ibv_sge part = sge(0);
+  ibv_send_wr unsignaled = request(IBV_WR_RDMA_WRITE, part);
+  unsignaled.send_flags = 0;
+  ASSERT_EQ(post(*a, unsignaled), 0);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(post(*a, request(IBV_WR_RDMA_WRITE, part)), 0);
+  }
+  verbs.resize_cq(queue, 64);  // everything has been carried out
+  EXPECT_EQ(post(*a, request(IBV_WR_RDMA_WRITE, part)), ENOMEM);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  for (int i = 0; i < 2; ++i) {  // the polled request, and the one before it, of which nothing was to be told
+    EXPECT_EQ(post(*a, unsignaled), 0);
+  }
+  EXPECT_EQ(post(*a, unsignaled), ENOMEM);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(post(*a, unsignaled), 0);
+  }
+  verbs.resize_cq(queue, 64);
+  EXPECT_EQ(post(*a, unsignaled), ENOMEM);  // whoever never asks for a completion never gets an entry back
+}
+
+TEST_F(VerbsCalls, AnEntryOfAReceiveQueueIsFreeWhenItsCompletionWasPolled) {
+  ibv_qp* const a = make_pair();
+  ibv_qp* const b = make_pair();
+  ibv_srq_init_attr attributes{.srq_context = nullptr, .attr = {.max_wr = 2, .max_sge = 1, .srq_limit = 0}};
+  ibv_srq* const shared = verbs.create_srq(domain, &attributes);
+  ibv_qp_init_attr of_shared = small();
+  of_shared.srq = shared;
+  ibv_qp* const c = make_pair();
+  ibv_qp* const d = make_pair(of_shared);
+  connect(*a, *b);
+  connect(*c, *d);
+  ibv_sge part = sge(0);
+  ibv_recv_wr receive{.wr_id = 1, .next = nullptr, .sg_list = &part, .num_sge = 1};
+  ibv_recv_wr* refused = nullptr;
+  const auto post_shared = [&] { return ibv_post_srq_recv(shared, &receive, &refused); };
+  ASSERT_EQ(post_receive(*b, 0) | post_receive(*b, 0) | post_shared() | post_shared(), 0);
+  ibv_send_wr unsignaled = request(IBV_WR_SEND, part);
+  unsignaled.send_flags = 0;
+  ASSERT_EQ(post(*a, unsignaled) | post(*c, unsignaled), 0);
+  verbs.resize_cq(queue, 64);  // everything has been carried out
+  EXPECT_EQ(post_receive(*b, 0), ENOMEM);
+  EXPECT_EQ(post_shared(), ENOMEM);
+  EXPECT_EQ(wait().qp_num, b->qp_num);
+  EXPECT_EQ(post_receive(*b, 0), 0);
+  EXPECT_EQ(post_shared(), ENOMEM);
+  EXPECT_EQ(wait().qp_num, d->qp_num);
+  EXPECT_EQ(post_shared(), 0);
+  EXPECT_EQ(post_shared(), ENOMEM);
+  for (; !pairs.empty(); pairs.pop_back()) {
+    EXPECT_EQ(verbs.destroy_qp(pairs.back()), 0);
+  }
+  EXPECT_EQ(verbs.destroy_srq(shared), 0);
+}
+
 }  // namespace
 }  // namespace sidelatch::softnic
