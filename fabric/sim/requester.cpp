@@ -203,7 +203,8 @@ bool SimQueuePair::lose_connection() {
   if (oldest_ == nullptr) {
     return false;
   }
-  open_->drop_behind(0);  // what the target has begun goes on
+  // What the target has begun goes on. What has completed may still be due at the target: rule 2.
+  open_->drop_behind(oldest_->sequence - 1);
   on_error(oldest_->sequence, Status::retry_exceeded, "the connection was lost");
   return true;
 }
