@@ -33,12 +33,35 @@ struct NicTimes {
   std::uint64_t slot_mask;
 };
 
+/// What a NIC has received of WRITEs and SENDs and not placed yet. The room is limited, and given in the order of
+/// arrival.
+class ReceiveBuffer {
+ public:
+  /// Mellanox's "HowTo Tune Receive Buffers on Mellanox Adapter Cards" shows a port with 262016 bytes. As long as PCIe
+  /// is faster than the link and no WRITE stalls, the buffer holds a few KiB.
+  static constexpr std::uint64_t kBytes = 256 * 1024;
+
+  /// When a message that has arrived at `received` has room, then or later: no earlier than the messages before it.
+  /// `bytes` of it are not placed yet when it has arrived, and all of it is at `placed`.
+  Time admit(Time received, std::uint64_t bytes, Time placed);
+
+ private:
+  struct Held {
+    Time placed;
+    std::uint64_t bytes;
+  };
+  std::vector<Held> held_;  // a heap: the one that is placed next comes first
+  std::uint64_t bytes_ = 0;
+  Time admitted_{};
+};
+
 /// When each part of a NIC is free again. A part serves in the order of arrival.
 struct Nic {
   Time requester_free{};
   Time responder_free{};
   Time egress_free{};
   Time ingress_free{};
+  ReceiveBuffer receive_buffer;
   /// Rule 2: the last place of all WRITEs whose completion has been given.
   Time completed_writes_placed{};
   std::vector<Time> slot_free;
