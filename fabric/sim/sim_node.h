@@ -115,8 +115,12 @@ class SimNode final : public Node {
 
  private:
   [[nodiscard]] SimNode& of_this_simulation(Node& node, const char* function) const;
+  [[nodiscard]] std::uint64_t choose_address(const Registration& registration, std::uint64_t least) const;
+  /// Else the offset in a page, which is the host's, determines the slot.
+  [[nodiscard]] bool slots_span_pages() const { return profile.lock_table.address_bits > 12; }
 
   std::uint64_t next_address_;
+  std::vector<Registration> live_regions_;  // kept only if slots span pages
 };
 
 }  // namespace sidelatch::fabric::sim
