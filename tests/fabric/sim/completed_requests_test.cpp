@@ -119,6 +119,17 @@ TEST(CompletedRequests, WithoutLatenciesAnAtomicHasItsOldValueAndAWriteIsSeen) {
   }
 }
 
+// As simulation.h says: rule 2 is about READs. run() ends with the last task, and places nothing early.
+TEST(CompletedRequests, ADirectLookSeesAWriteWhenItsTimeHasPassed) {
+  TwoNodes world({.profile = late_places()});
+  std::ranges::fill(world.buffer.bytes(), std::byte{7});
+  world.run(submit_one(*world.qp, write(world.buffer.local(0, 4096), world.table.remote(0, 4096))));
+  const auto placed = [&] { return std::ranges::count(world.table.bytes().first(4096), std::byte{7}); };
+  EXPECT_EQ(placed(), 0);
+  world.reactor().run_for(from_ns(10000));
+  EXPECT_EQ(placed(), 4096);
+}
+
 }  // namespace completed
 }  // namespace
 }  // namespace sidelatch::fabric
