@@ -66,6 +66,7 @@ std::unique_ptr<QueuePair> SimNode::connect(Node& target, const QueuePairOptions
   auto queue_pair = std::make_unique<SimQueuePair>(*this, node, options);
   if (node.before != nullptr) {
     queue_pair->device = node.before;
+    mixed_arrivals = true;
     node.before->connected(queue_pair->connection(), *this);
   }
   return queue_pair;
@@ -78,6 +79,13 @@ std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> SimNode::conne
   auto there = std::make_unique<SimQueuePair>(other, *this, options);
   here->join(*there);
   return {std::move(here), std::move(there)};
+}
+
+void SimNode::expect_answers_of(SimNode& target) noexcept {
+  target.mixed_arrivals = true;  // requests come there
+  const Time way = target.times.latency + target.times.propagation;
+  mixed_arrivals = mixed_arrivals || way_of_answers_.value_or(way) != way;
+  way_of_answers_ = way;
 }
 
 void SimNode::revoke(QueuePair& queue_pair) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,8 @@ class SimNode final : public Node {
 
   void revoke(QueuePair& queue_pair) override;
   [[nodiscard]] Duration cpu_time(CpuWork work, std::uint64_t bytes) const noexcept override;
+  /// One of its queue pairs connects to `target`; call it before the first request.
+  void expect_answers_of(SimNode& target) noexcept;
 
   World& world;
   Profile profile;
@@ -107,6 +110,9 @@ class SimNode final : public Node {
   NetworkDevice* before = nullptr;  ///< what queue pairs that connect to this node pass
   std::vector<Request*> executing;  ///< requests of several pieces between their first and last
   SimCpu* watching = nullptr;       ///< the node's CPU, if anybody has asked for it
+  /// Not only answers come here, or not all by ways of one length: each is received when it arrives, which costs an
+  /// event.
+  bool mixed_arrivals = false;
 
  protected:
   void place_region(Registration& registration) override;
@@ -120,6 +126,7 @@ class SimNode final : public Node {
   [[nodiscard]] bool slots_span_pages() const { return profile.lock_table.address_bits > 12; }
 
   std::uint64_t next_address_;
+  std::optional<Time> way_of_answers_;
   std::vector<Registration> live_regions_;  // kept only if slots span pages
 };
 
