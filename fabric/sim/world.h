@@ -94,7 +94,8 @@ class World {
                         SimNode& initiator, SimNode& target);
   /// With one reference.
   [[nodiscard]] Connection* make_connection(std::uint64_t number);
-  void issue(Request& request, bool from_doorbell);
+  /// The NIC serves the doorbell first, for so long.
+  void issue(Request& request, Time doorbell_service);
   void fetch(Request& request);
   void arrive(Request& request);
   void begin(Request& request);
