@@ -40,7 +40,7 @@ void World::pass(Request& request) {
     request.failed = true;
     request.status = Status::retry_exceeded;
     request.detail = kRevoked;
-    deliver(request, now + way, now + way, 0);
+    deliver_at(request, now + way, now + way, 0);
     return;
   }
   // A READ's answer, if the device gives it, goes where the target's would.
@@ -65,7 +65,7 @@ void World::pass(Request& request) {
       request.connection->drop_behind(request.sequence);
       break;
   }
-  deliver(request, now + way, now + way, answer_bytes(request));
+  deliver_at(request, now + way, now + way, answer_bytes(request));
 }
 
 // Answers of one queue pair leave its target in posting order: one that is ready early waits.
@@ -113,7 +113,7 @@ void World::answer_at_device(Request& request) {
   // The answer's first byte is ahead of its last one, which is here now.
   const Time last = now + device.latency() + device.cable();
   const std::uint64_t bytes = answer_bytes(request);
-  deliver(request, last - wire_of(request, bytes), last, bytes);
+  deliver_at(request, last - wire_of(request, bytes), last, bytes);
 }
 
 }  // namespace sidelatch::fabric::sim

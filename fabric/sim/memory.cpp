@@ -61,16 +61,12 @@ std::byte* World::resolve(const Request& request) const {
     execute(request);
     return;
   }
-  if (request.kind == model::Kind::read) {
-    // Response packets follow the samples; the last one leaves after the last sample.
-    const std::uint64_t mtu_pieces =
-        std::max<std::uint64_t>(request.target->profile.link.mtu / request.target->times.piece_bytes, 1);
-    const Time first_packet = now + request.gap * static_cast<std::int64_t>(std::min(request.pieces, mtu_pieces) - 1);
-    respond(request, first_packet, request.length, request.last);
-  }
   if (request.pieces == 1) {
     touch(*request.target, request.memory, request.length, request.kind != model::Kind::read);
     do_piece(request, 0);
+    if (request.kind == model::Kind::read) {
+      respond(request, now, request.length, now);
+    }
     return;
   }
   request.executing = true;
@@ -91,7 +87,15 @@ std::byte* World::resolve(const Request& request) const {
     request.stepwise = false;
     make_stepwise(request);
   }
+  // Before the response: without latencies it arrives at the moment of the last sample, and must come after it.
   schedule(request.last, request, Action::end);
+  if (request.kind == model::Kind::read) {
+    // Response packets follow the samples; the last one leaves after the last sample.
+    const std::uint64_t mtu_pieces =
+        std::max<std::uint64_t>(request.target->profile.link.mtu / request.target->times.piece_bytes, 1);
+    const Time first_packet = now + request.gap * static_cast<std::int64_t>(std::min(request.pieces, mtu_pieces) - 1);
+    respond(request, first_packet, request.length, request.last);
+  }
 }
 
 // Preset strict: does the fetch and all places, or all samples, at one moment.

@@ -31,6 +31,8 @@ struct Field {
 };
 
 constexpr double kLongNs = 1e9;
+// Each node has a table of the slots: 2 MiB then. `sidelatch check` looks for no more bits at a NIC.
+constexpr double kMostAddressBits = 21;
 
 // The only list of keys: reading, checking and documentation use it.
 const std::array kFields = {
@@ -65,12 +67,12 @@ const std::array kFields = {
           [](Profile& p) -> double& { return p.nic.latency_ns; }},
     Field{{"nic.completion_ns", "ns", 0, kLongNs, "response's arrival to the CPU seeing the completion"},
           [](Profile& p) -> double& { return p.nic.completion_ns; }},
-    Field{{"qp_cache.requester_entries", "queue pairs", 0, 1e9,
+    Field{{"qp_cache.requester_entries", "queue pairs", 0, 1e6,
            "with requests in flight whose state the initiating NIC keeps; 0: all"},
           [](Profile& p) -> std::uint64_t& { return p.qp_cache.requester_entries; }},
     Field{{"qp_cache.miss_ns", "ns", 0, kLongNs, "added to the service time of a request that misses"},
           [](Profile& p) -> double& { return p.qp_cache.miss_ns; }},
-    Field{{"lock_table.address_bits", "bits", 3, 30, "low address bits that choose a lock slot"},
+    Field{{"lock_table.address_bits", "bits", 3, kMostAddressBits, "low address bits that choose a lock slot"},
           [](Profile& p) -> std::uint64_t& { return p.lock_table.address_bits; }},
     Field{{"lock_table.slot_bytes", "bytes", 8, 4096, "neighbouring bytes that share a slot, a power of two"},
           [](Profile& p) -> std::uint64_t& { return p.lock_table.slot_bytes; }},
@@ -135,7 +137,7 @@ std::string complaint(const Profile& profile) {
   for (const Field& field : kFields) {
     const std::optional<double> value = value_of(field, copy);
     if (value && !in_range(field.key, *value)) {
-      return fmt::format("{} is {:g}: it must be {}", field.key.path, *value, range_of(field.key));
+      return fmt::format("{} is {}: it must be {}", field.key.path, *value, range_of(field.key));
     }
   }
   if (!std::has_single_bit(profile.lock_table.slot_bytes)) {
@@ -179,7 +181,7 @@ void set_number(Profile& profile, const Field& field, const toml::node& node, st
   }
   if (!in_range(field.key, *number)) {
     fail_at(origin, node.source(),
-            fmt::format("{} is {:g}: it must be {}", field.key.path, *number, range_of(field.key)));
+            fmt::format("{} is {}: it must be {}", field.key.path, *number, range_of(field.key)));
   }
   if (const auto* real = std::get_if<Real>(&field.place)) {
     (*real)(profile) = *number;

@@ -74,12 +74,16 @@ struct alignas(32) Request {
   std::byte* memory = nullptr;  ///< target bytes while executing; for a SEND from its acceptance on
   std::uint64_t pieces = 0;
   std::uint64_t salt = 0;  ///< seeds the delays of its pieces
+  Time posted{};           ///< when its doorbell rang
   Time first{};            ///< of the first place or sample, if nothing is late
   Time last{};             ///< of the last place or sample
   Time gap{};              ///< between neighbouring pieces
   std::size_t unit = 0;    ///< that executes it, if it is an atomic and units are limited
   std::uint64_t stall_at = 0;
   Time stall{};
+  Time answer_begins{};  ///< to arrive at the initiator
+  Time answer_ends{};    ///< to arrive there, or later if its NIC has other work
+  std::uint64_t answer_bytes = 0;
   std::vector<Step> steps;  ///< in order of time, once another request meets it
   std::size_t steps_done = 0;
 

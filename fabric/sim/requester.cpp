@@ -24,7 +24,9 @@ SimQueuePair::SimQueuePair(SimNode& initiator, SimNode& target, const QueuePairO
     : QueuePair(initiator, initiator.reactor(), options),
       initiator_(&initiator),
       target_(&target),
-      connection_(++initiator.world.connections) {}
+      connection_(++initiator.world.connections) {
+  initiator.expect_answers_of(target);
+}
 
 SimQueuePair::~SimQueuePair() {
   disconnect();
@@ -80,6 +82,7 @@ Request* World::make_request(SimQueuePair& queue_pair, const CheckedRequest& che
   request->done = request->failed = false;
   request->tag = request->old_value = request->pieces = 0;
   request->first = request->last = request->gap = Time::zero();
+  request->posted = now;
   request->steps.clear();
   request->steps_done = 0;
   if (request->length > request->small.size() && request->large.size() < request->length) [[unlikely]] {
@@ -91,8 +94,7 @@ Request* World::make_request(SimQueuePair& queue_pair, const CheckedRequest& che
 // Every request passes here, so the calls are flattened: most are as short as the call itself.
 [[gnu::flatten]] void SimQueuePair::post_chain(std::span<const CheckedRequest> chain, std::uint64_t first) {
   World& world = initiator_->world;
-  Time& busy_until = initiator_->nic.requester_free;
-  busy_until = std::max(world.now + initiator_->times.doorbell, busy_until) + initiator_->times.chain;
+  Time doorbell_service = initiator_->times.chain;  // before that of the first request
   for (const CheckedRequest& checked : chain) {
     Request* request = world.make_request(*this, checked, first++, *initiator_, *target_);
     const WorkRequest& wr = request->wr;
@@ -106,11 +108,14 @@ Request* World::make_request(SimQueuePair& queue_pair, const CheckedRequest& che
     if (next_to_issue_ == nullptr) {
       if (may_issue(*request)) {
         count_issued(*request, +1);
-        world.issue(*request, /*from_doorbell=*/true);
+        world.issue(*request, std::exchange(doorbell_service, Time::zero()));
       } else {
         next_to_issue_ = request;
       }
     }
+  }
+  if (doorbell_service > Time::zero()) {
+    initiator_->nic.requester.serve(world.now, world.now + initiator_->times.doorbell, doorbell_service);
   }
 }
 
@@ -140,7 +145,7 @@ void SimQueuePair::issue_waiting() {
     Request& request = *next_to_issue_;
     next_to_issue_ = request.next;
     count_issued(request, +1);
-    initiator_->world.issue(request, /*from_doorbell=*/false);
+    initiator_->world.issue(request, Time::zero());
   }
 }
 
@@ -203,7 +208,8 @@ bool SimQueuePair::lose_connection() {
   if (oldest_ == nullptr) {
     return false;
   }
-  open_->drop_behind(0);  // what the target has begun goes on
+  // What the target has begun goes on. What has completed may still be due at the target: rule 2.
+  open_->drop_behind(oldest_->sequence - 1);
   on_error(oldest_->sequence, Status::retry_exceeded, "the connection was lost");
   return true;
 }
@@ -278,8 +284,9 @@ void SimQueuePair::complete_in_order() {
     if (request.wr.signaled) {
       signaled = request.sequence;
       // The NIC's service time delays the next requests, not this completion.
-      Time& busy_until = initiator_->nic.requester_free;
-      busy_until = std::max(world.now, busy_until) + initiator_->times.cqe;
+      if (initiator_->times.cqe > Time::zero()) {
+        initiator_->nic.requester.serve(world.now, world.now, initiator_->times.cqe);
+      }
     }
     world.observe_step(SimStep::Kind::complete, request);
     world.release(request);
@@ -313,17 +320,17 @@ Time World::qp_state_cost(SimNode& node, SimQueuePair& queue_pair) {
   return full ? node.times.qp_miss : Time::zero();
 }
 
-void World::issue(Request& request, bool from_doorbell) {
+void World::issue(Request& request, Time doorbell_service) {
   SimNode& node = *request.initiator;
   const NicTimes& times = node.times;
   const bool carries = request.kind == model::Kind::write || request.kind == model::Kind::send;
   const std::uint64_t bytes = carries ? request.length : 0;
   const std::uint64_t count = packets(bytes, node.profile.link.mtu);
 
-  const Time ready = now + (from_doorbell ? times.doorbell : Time::zero());
-  const Time served = std::max(ready, node.nic.requester_free) + times.request +
-                      times.packet * static_cast<std::int64_t>(count - 1) + qp_state_cost(node, *request.queue_pair);
-  node.nic.requester_free = served;
+  // A request that was held back may be free to go before the NIC knows of it.
+  const Time service = doorbell_service + times.request + times.packet * static_cast<std::int64_t>(count - 1) +
+                       qp_state_cost(node, *request.queue_pair);
+  const Time served = node.nic.requester.serve(now, std::max(now, request.posted + times.doorbell), service);
 
   // `served` may lie ahead. As in respond(), the link's queue counts only the work given and not done: the node's own
   // responses, which may be ready earlier, do not wait for a request that is not.
@@ -373,24 +380,41 @@ void World::fetch(Request& request) {
   // not done, so a response that is not ready yet delays nobody.
   const Time wire = wire_time(target, bytes, count);
   target.nic.egress_free = std::max(now, target.nic.egress_free) + wire;
-  const Time sent = std::max({ready + wire, target.nic.egress_free, tail});
+  const Time starts = std::max(ready, target.nic.egress_free - wire);
+  const Time sent = std::max(starts + wire, tail);
   if (request.device != nullptr) {
     schedule(sent + target.times.latency + request.device->cable(), request, Action::pass_back);
     return;
   }
   const Time way = target.times.latency + target.times.propagation;
-  deliver(request, now + way, sent + way, bytes);
+  deliver_at(request, starts + way, sent + way, bytes);
 }
 
 Time World::wire_of(const Request& request, std::uint64_t bytes) {
   return wire_time(*request.initiator, bytes, packets(bytes, request.target->profile.link.mtu));
 }
 
-// An answer whose first byte may reach the initiator at `first`, and whose end does so at `last`.
-void World::deliver(Request& request, Time first, Time last, std::uint64_t bytes) {
+// An answer whose first byte is at the initiator at `first`, or already was, and whose end may be there at `last`.
+void World::deliver_at(Request& request, Time first, Time last, std::uint64_t bytes) {
+  request.answer_begins = first;
+  request.answer_ends = last;
+  request.answer_bytes = bytes;
+  if (request.initiator->mixed_arrivals) {
+    schedule(first, request, Action::deliver);
+  } else {
+    // Only answers come here, all by ways of one length. They arrive in about the order of these calls, so taking the
+    // receiver ahead delays none, and saves an event.
+    receive_answer(request, now + request.target->times.latency + request.target->times.propagation);
+  }
+}
+
+// What comes to this node while the answer is on its way must not wait for it, so the receiver is taken only now.
+void World::deliver(Request& request) { receive_answer(request, request.answer_begins); }
+
+[[gnu::flatten]] void World::receive_answer(Request& request, Time first) {
   SimNode& initiator = *request.initiator;
-  initiator.nic.ingress_free = std::max(first, initiator.nic.ingress_free) + wire_of(request, bytes);
-  const Time received = std::max(last, initiator.nic.ingress_free);
+  initiator.nic.ingress_free = std::max(first, initiator.nic.ingress_free) + wire_of(request, request.answer_bytes);
+  const Time received = std::max(request.answer_ends, initiator.nic.ingress_free);
   schedule(received + initiator.times.latency + initiator.times.completion, request, Action::complete);
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 
 namespace sidelatch::fabric::sim {
 
@@ -55,7 +56,34 @@ std::size_t unit_for(const Nic& nic, Time begins) {
   return best;
 }
 
+// How many pieces of a WRITE are not placed yet; if it stalls, at most.
+std::uint64_t pieces_after(const Request& request, Time time) {
+  if (request.last <= time) {
+    return 0;
+  }
+  if (request.gap == Time::zero()) {
+    return request.pieces;
+  }
+  return std::min(request.pieces, static_cast<std::uint64_t>((request.last - time - kAfter) / request.gap) + 1);
+}
+
 }  // namespace
+
+Time ReceiveBuffer::admit(Time received, std::uint64_t bytes, Time placed) {
+  admitted_ = std::max(admitted_, received);
+  while (!held_.empty() && (held_.front().placed <= admitted_ || bytes_ + bytes > kBytes)) {
+    admitted_ = std::max(admitted_, held_.front().placed);
+    bytes_ -= held_.front().bytes;
+    std::ranges::pop_heap(held_, std::ranges::greater{}, &Held::placed);
+    held_.pop_back();
+  }
+  if (placed > admitted_) {
+    held_.push_back({placed, bytes});
+    bytes_ += bytes;
+    std::ranges::push_heap(held_, std::ranges::greater{}, &Held::placed);
+  }
+  return admitted_;
+}
 
 bool World::refuse(Request& request) {
   if (request.length == 0) {
@@ -180,9 +208,18 @@ void World::plan_write(Request& request, Time served, Time received_first, Time 
     gap = std::max(gap, (received_last - received_first) / static_cast<std::int64_t>(request.pieces - 1));
   }
   if (!options.rules.one_step_requests) {
-    // The acknowledgement shows that the NIC has the bytes, not that they are placed: rule 2.
-    const Time acknowledged = std::max(served, received_last);
+    plan_pieces(request, first, gap);
+    // The acknowledgement shows that the NIC has the bytes, not that they are placed: rule 2. A WRITE longer than the
+    // buffer is received as fast as it is placed.
+    const std::uint64_t room = ReceiveBuffer::kBytes / target.times.piece_bytes;
+    Time received = std::max(served, received_last);
+    if (request.pieces > room) {
+      received = std::max(received, request.last - gap * static_cast<std::int64_t>(room));
+    }
+    const std::uint64_t unplaced = pieces_after(request, received) * target.times.piece_bytes;
+    const Time acknowledged = target.nic.receive_buffer.admit(received, unplaced, request.last);
     respond(request, acknowledged, 0, acknowledged);
+    return;
   }
   plan_pieces(request, first, gap);
 }

@@ -66,6 +66,7 @@ std::unique_ptr<QueuePair> SimNode::connect(Node& target, const QueuePairOptions
   auto queue_pair = std::make_unique<SimQueuePair>(*this, node, options);
   if (node.before != nullptr) {
     queue_pair->device = node.before;
+    mixed_arrivals = true;
     node.before->connected(queue_pair->connection(), *this);
   }
   return queue_pair;
@@ -78,6 +79,13 @@ std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> SimNode::conne
   auto there = std::make_unique<SimQueuePair>(other, *this, options);
   here->join(*there);
   return {std::move(here), std::move(there)};
+}
+
+void SimNode::expect_answers_of(SimNode& target) noexcept {
+  target.mixed_arrivals = true;  // requests come there
+  const Time way = target.times.latency + target.times.propagation;
+  mixed_arrivals = mixed_arrivals || way_of_answers_.value_or(way) != way;
+  way_of_answers_ = way;
 }
 
 void SimNode::revoke(QueuePair& queue_pair) {
@@ -113,17 +121,46 @@ void SimCpu::about_to_touch(const LocalSpan& word, bool writes) {
 void SimCpu::wait_begins(const LocalSpan& word) { node_->world.watch(*node_, word.data, word.length); }
 
 // The simulation assigns its own addresses, so a run does not depend on where the host puts memory. Only the low 12
-// bits of host addresses are kept: they determine lines and lock slots.
+// bits of host addresses are kept: they determine lines and, with the shipped profiles, lock slots.
 void SimNode::place_region(Registration& registration) {
   constexpr std::uint64_t kPage = 4096;
   const std::uint64_t in_page = reinterpret_cast<std::uintptr_t>(registration.data) % kPage;
-  registration.address = RemoteAddress{next_address_ + in_page};
+  const std::uint64_t address = choose_address(registration, next_address_ + in_page);
+  registration.address = RemoteAddress{address};
   const std::uint64_t pages = (in_page + registration.length + kPage - 1) / kPage;
-  next_address_ += (pages + 1) * kPage;  // one page between regions, so that overruns are detected
+  next_address_ = address - in_page + (pages + 1) * kPage;  // one page between regions, so that overruns are detected
+  if (slots_span_pages()) {
+    live_regions_.push_back(registration);
+  }
+}
+
+// At `least` or behind it. Rule 8: atomics on one word exclude each other by its lock slot. If its memory is registered
+// twice, a word has two addresses, and both must choose the same slot.
+std::uint64_t SimNode::choose_address(const Registration& registration, std::uint64_t least) const {
+  const std::uint64_t period = std::uint64_t{1} << profile.lock_table.address_bits;
+  std::uint64_t address = least;
+  bool is_fixed = false;
+  for (const Registration& other : live_regions_) {
+    const std::byte* const end = registration.data + registration.length;
+    if (registration.data >= other.data + other.length || other.data >= end) {
+      continue;
+    }
+    const auto behind = static_cast<std::uint64_t>(registration.data - other.data);  // wraps if it lies before
+    const std::uint64_t step = (other.address.value + behind - address) % period;
+    if (step != 0 && is_fixed) {
+      throw std::invalid_argument("register_memory: this memory of node " + name() +
+                                  " overlaps two regions whose addresses choose lock slots differently: register the "
+                                  "whole before its parts, or set lock_table.address_bits to 12 or less");
+    }
+    address += step;
+    is_fixed = true;
+  }
+  return address;
 }
 
 void SimNode::region_removed(Registration& registration, bool /*in_use*/) noexcept {
   world.stop_executing(*this, registration.data, registration.length);
+  std::erase_if(live_regions_, [&](const Registration& live) { return live.rkey == registration.rkey; });
 }
 
 }  // namespace sidelatch::fabric::sim

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "request.h"
+#include "requester_queue.h"
 
 #include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/node.h>
@@ -10,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,12 +35,35 @@ struct NicTimes {
   std::uint64_t slot_mask;
 };
 
+/// What a NIC has received of WRITEs and SENDs and not placed yet. The room is limited, and given in the order of
+/// arrival.
+class ReceiveBuffer {
+ public:
+  /// Mellanox's "HowTo Tune Receive Buffers on Mellanox Adapter Cards" shows a port with 262016 bytes. As long as PCIe
+  /// is faster than the link and no WRITE stalls, the buffer holds a few KiB.
+  static constexpr std::uint64_t kBytes = 256 * 1024;
+
+  /// When a message that has arrived at `received` has room, then or later: no earlier than the messages before it.
+  /// `bytes` of it are not placed yet when it has arrived, and all of it is at `placed`.
+  Time admit(Time received, std::uint64_t bytes, Time placed);
+
+ private:
+  struct Held {
+    Time placed;
+    std::uint64_t bytes;
+  };
+  std::vector<Held> held_;  // a heap: the one that is placed next comes first
+  std::uint64_t bytes_ = 0;
+  Time admitted_{};
+};
+
 /// When each part of a NIC is free again. A part serves in the order of arrival.
 struct Nic {
-  Time requester_free{};
+  RequesterQueue requester;
   Time responder_free{};
   Time egress_free{};
   Time ingress_free{};
+  ReceiveBuffer receive_buffer;
   /// Rule 2: the last place of all WRITEs whose completion has been given.
   Time completed_writes_placed{};
   std::vector<Time> slot_free;
@@ -76,6 +101,8 @@ class SimNode final : public Node {
 
   void revoke(QueuePair& queue_pair) override;
   [[nodiscard]] Duration cpu_time(CpuWork work, std::uint64_t bytes) const noexcept override;
+  /// One of its queue pairs connects to `target`; call it before the first request.
+  void expect_answers_of(SimNode& target) noexcept;
 
   World& world;
   Profile profile;
@@ -84,6 +111,9 @@ class SimNode final : public Node {
   NetworkDevice* before = nullptr;  ///< what queue pairs that connect to this node pass
   std::vector<Request*> executing;  ///< requests of several pieces between their first and last
   SimCpu* watching = nullptr;       ///< the node's CPU, if anybody has asked for it
+  /// Not only answers come here, or not all by ways of one length: each is received when it arrives, which costs an
+  /// event.
+  bool mixed_arrivals = false;
 
  protected:
   void place_region(Registration& registration) override;
@@ -92,8 +122,13 @@ class SimNode final : public Node {
 
  private:
   [[nodiscard]] SimNode& of_this_simulation(Node& node, const char* function) const;
+  [[nodiscard]] std::uint64_t choose_address(const Registration& registration, std::uint64_t least) const;
+  /// Else the offset in a page, which is the host's, determines the slot.
+  [[nodiscard]] bool slots_span_pages() const { return profile.lock_table.address_bits > 12; }
 
   std::uint64_t next_address_;
+  std::optional<Time> way_of_answers_;
+  std::vector<Registration> live_regions_;  // kept only if slots span pages
 };
 
 }  // namespace sidelatch::fabric::sim

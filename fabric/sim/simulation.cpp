@@ -39,6 +39,7 @@ std::uint64_t Simulation::pass_through(QueuePair& queue_pair, NetworkDevice& dev
                                                              : "pass_through: the queue pair is an end of a pair");
   }
   passing->device = &device;
+  passing->initiator().mixed_arrivals = true;
   return passing->connection();
 }
 

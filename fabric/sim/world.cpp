@@ -114,6 +114,9 @@ bool World::advance(std::optional<Time> limit) {
       case Action::store:
         store(request);
         break;
+      case Action::deliver:
+        deliver(request);
+        break;
       case Action::complete:
         complete(request);
         break;

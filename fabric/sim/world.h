@@ -5,7 +5,7 @@
 //   responder.cpp   link -> target's NIC -> when its micro-steps happen            (World::arrive)
 //   receiver.cpp    receive buffers: which SEND waits, which takes which          (World::arrive_at_end, receive)
 //   memory.cpp      the micro-steps themselves, on the target's bytes              (World::begin, step, load, store)
-//   requester.cpp   response -> delivery -> completion in posting order            (World::complete)
+//   requester.cpp   response -> delivery -> completion in posting order            (World::deliver, complete)
 //
 // Every part of a NIC serves in the order of arrival, so its queue is one number: the time at which it is free.
 #pragma once
@@ -65,7 +65,20 @@ class World {
   ~World();
 
   /// What an event does to its request. The agenda keeps the value in the low bits of the request's address.
-  enum class Action : std::uint8_t { fetch, arrive, begin, step, end, load, store, complete, receive, pass, pass_back };
+  enum class Action : std::uint8_t {
+    fetch,
+    arrive,
+    begin,
+    step,
+    end,
+    load,
+    store,
+    deliver,
+    complete,
+    receive,
+    pass,
+    pass_back
+  };
 
   // The agenda.
   bool advance(std::optional<Time> limit);
@@ -81,7 +94,8 @@ class World {
                         SimNode& initiator, SimNode& target);
   /// With one reference.
   [[nodiscard]] Connection* make_connection(std::uint64_t number);
-  void issue(Request& request, bool from_doorbell);
+  /// The NIC serves the doorbell first, for so long.
+  void issue(Request& request, Time doorbell_service);
   void fetch(Request& request);
   void arrive(Request& request);
   void begin(Request& request);
@@ -89,6 +103,8 @@ class World {
   void end(Request& request);
   void load(Request& request);
   void store(Request& request);
+  /// The first byte of its answer is at the initiator.
+  void deliver(Request& request);
   void complete(Request& request);
   void receive(Request& request);
   /// At the device between the nodes: on the way there, and back.
@@ -180,7 +196,8 @@ class World {
   void explain_refusal(Request& request, const Node::Registration* region);
   void respond_with_error(Request& request, Status status, std::string detail);
   void respond(Request& request, Time ready, std::uint64_t bytes, Time tail);
-  void deliver(Request& request, Time first, Time last, std::uint64_t bytes);
+  void deliver_at(Request& request, Time first, Time last, std::uint64_t bytes);
+  void receive_answer(Request& request, Time first);
   [[nodiscard]] static Time wire_of(const Request& request, std::uint64_t bytes);
   [[nodiscard]] static Time wire_time(const SimNode& node, std::uint64_t bytes, std::uint64_t count) {
     const auto on_wire = static_cast<double>(bytes + count * node.profile.link.header_bytes);

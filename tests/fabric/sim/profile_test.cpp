@@ -109,6 +109,15 @@ TEST(Profile, AValueOfTheWrongSortIsNamed) {
   EXPECT_THAT(error_of("[link]\ngbps = nan\n"), HasSubstr("link.gbps is nan"));
 }
 
+// The simulator keeps a table of the slots, and one of the queue pairs, for each node.
+TEST(Profile, TablesThatWouldNotFitInMemoryAreRefused) {
+  EXPECT_THAT(error_of("[lock_table]\naddress_bits = 22\n"),
+              HasSubstr("nic.toml:2:16: error: lock_table.address_bits is 22: it must be 3 to 21 bits"));
+  EXPECT_THAT(error_of("[qp_cache]\nrequester_entries = 1000001\n"),
+              HasSubstr("qp_cache.requester_entries is 1000001: it must be 0 to 1e+06 queue pairs"));
+  EXPECT_EQ(error_of("[lock_table]\naddress_bits = 21\n[qp_cache]\nrequester_entries = 1000000\n"), "no error");
+}
+
 TEST(Profile, ATextThatIsNotTomlIsAnErrorAtItsPlace) { EXPECT_THAT(error_of("[link\n"), StartsWith("nic.toml:1:")); }
 
 TEST(Profile, ValuesThatContradictEachOtherAreNamed) {

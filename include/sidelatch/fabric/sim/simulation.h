@@ -17,8 +17,10 @@
 // of atomics, max_rd_atomic, fences, two-sided messages, errors and flushes. Not simulated: CPU time, PCIe bandwidth
 // shared between requests, packet loss, congestion inside the switch, address translation caches, CPU caches.
 //
-// A request's lines may be copied together when it ends, as long as no other request can tell. Code that looks at a
-// target's bytes directly while tasks are running may therefore see a request late; after run() it sees all requests.
+// A request's lines may be copied together when it ends, as long as no other request can tell. So code that looks at a
+// target's bytes directly may see a request late. This holds after run(), too: a WRITE completes before it is placed
+// (rule 2), and run() ends with the last task. A READ sees all that has completed before it was posted. Before a direct
+// look let time pass: `reactor().run_for()` places what is due by then.
 //
 // Thread-safety: a simulation and all in it belong to one thread; run as many side by side as there are cores.
 #pragma once
