@@ -164,13 +164,34 @@ void waits_with_a_clock(World& world) {
   world.spawn(*raiser.node, raise_a_flag(&raiser, &store));
 }
 
+Task<void> store_flag_and_word(Store* store) {
+  co_await store->node->cpu().store(store->own(1), 1);
+  co_await store->node->cpu().store(store->own(0), 1);
+}
+
+// Its fence may pass between the two stores.
+Task<void> fence_behind_the_flag(Store* store) {
+  fabric::Cpu& cpu = store->node->cpu();
+  co_await cpu.wait(store->own(1), fabric::WordCondition::is(1));
+  co_await cpu.fence();
+  const std::uint64_t word = co_await cpu.load(store->own(0));
+  store->world->require(word == 1, "the word is not there yet");
+}
+
+void fences_between_stores(World& world) {
+  auto& store = world.make<Store>(world);
+  world.spawn(*store.node, store_flag_and_word(&store));
+  world.spawn(*store.node, fence_behind_the_flag(&store));
+}
+
 TEST(MutantsByHand, AreCaught) {
   struct Case {
     Mutation mutation;
     Program program;
   };
   for (const Case& one : {Case{Mutation::changes_do_not_count, writes_that_others_see},
-                          Case{Mutation::clock_left_out, waits_with_a_clock}}) {
+                          Case{Mutation::clock_left_out, waits_with_a_clock},
+                          Case{Mutation::fences_are_not_reversed, fences_between_stores}}) {
     Options options;
     options.rules = rules_of(Preset::strict);
     options.threads = 1;
