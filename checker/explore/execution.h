@@ -440,6 +440,8 @@ class Execution final : public World {
   void apply_lease(const Action& action);
   void resume_parked_siblings(std::uint16_t actor);
   void set_may_crash(std::uint16_t actor);
+  void remember_awaited();
+  [[nodiscard]] bool waits_beside_this_step(std::uint16_t of) const;
   void run_ready(std::uint16_t actor);
   void resume_ready(std::uint16_t actor);
   [[nodiscard]] std::int64_t spawned_in_step() const;  // less those that have ended
@@ -581,6 +583,7 @@ class Execution final : public World {
   bool by_states_ = false;
   mutable const char* no_states_ = nullptr;
   std::vector<Observer> observers_;
+  std::vector<std::uint64_t> awaited_before_;  // by queue pair: the last request for which somebody waited
   std::vector<std::uint32_t> known_;
   std::vector<std::uint32_t> ordinals_;
   std::vector<std::uint32_t> world_marks_;

@@ -452,6 +452,31 @@ bool Execution::may_come_first(const Action& action) const {
   }
 }
 
+void Execution::remember_awaited() {
+  awaited_before_.clear();
+  for (const QueuePairPart& part : queue_pairs_) {
+    awaited_before_.push_back(part.queue_pair == nullptr ? 0 : part.queue_pair->last_awaited());
+  }
+}
+
+// Whether something of the client waits that waited before this step, for a step of its own or for a request: a task
+// may have started a coroutine by itself.
+bool Execution::waits_beside_this_step(std::uint16_t of) const {
+  const auto waited_before = [this, of](const Suspended& suspended) {
+    return std::ranges::find(event_->suspensions, Event::Suspension{of, suspended.number}) == event_->suspensions.end();
+  };
+  if (std::ranges::any_of(actors_[of].suspended, waited_before)) {
+    return true;
+  }
+  for (std::uint16_t qp = 0; qp < awaited_before_.size(); ++qp) {
+    const ModelQueuePair* const known = queue_pairs_[qp].queue_pair;
+    if (queue_pairs_[qp].actor == of && known != nullptr && awaited_before_[qp] > known->completed_so_far()) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // A client has run. Nobody can tell when, if it touched nothing but its own frames and buffers and posted requests: a
 // request that is posted earlier may do more, and nothing less (rule 2). A completion of what is not placed is no such
 // step: what anybody posts later is ordered after it. The client's NIC must have nothing in hand that the client could
@@ -472,7 +497,8 @@ bool Execution::could_come_first() const {
   if (looks_at_progress_ && !has(Mutation::looks_come_first)) {
     return false;  // what is in flight may complete before
   }
-  const bool has_siblings = actors_[of].tasks_left + ended_in_step_ > 1 || reactor_->spawned_so_far() != tasks_running_;
+  const bool has_siblings = actors_[of].tasks_left + ended_in_step_ > 1 ||
+                            reactor_->spawned_so_far() != tasks_running_ || waits_beside_this_step(of);
   if (has_siblings && !has(Mutation::siblings_come_first)) {
     return false;
   }

@@ -142,6 +142,9 @@ void Execution::happen(const Action& action, bool described) {
     event_->stored = 0xffff'ffff;
     event_->length = 0;
   }
+  if (by_states_) {
+    remember_awaited();
+  }
   calls_in_step_ = ended_in_step_ = 0;
   acted_in_step_ = looks_at_progress_ = false;
   if (action.crash != 0 && action.crash != Action::kNeverBegins) {
