@@ -440,6 +440,17 @@ class Execution final : public World {
   void apply_lease(const Action& action);
   void resume_parked_siblings(std::uint16_t actor);
   void set_may_crash(std::uint16_t actor);
+  void forget_step(std::uint16_t of, const Suspended& step) noexcept;
+  template <class Destroyed>
+  void forget_steps(std::uint16_t of, const Destroyed& is_destroyed) noexcept {
+    std::erase_if(actors_[of].suspended, [&](const Suspended& suspended) {
+      const bool is_gone = is_destroyed(suspended);
+      if (is_gone) {
+        forget_step(of, suspended);
+      }
+      return is_gone;
+    });
+  }
   void remember_awaited();
   [[nodiscard]] bool waits_beside_this_step(std::uint16_t of) const;
   void run_ready(std::uint16_t actor);

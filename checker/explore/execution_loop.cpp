@@ -210,12 +210,12 @@ void Execution::cut_because(const std::string& client, std::string why) {
 
 // A task that waits may be destroyed.
 void Execution::on_retry_cancelled(std::uint64_t number) noexcept {
-  for (Actor& actor : actors_) {
-    std::erase_if(actor.suspended, [&](const Suspended& suspended) {
+  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+    forget_steps(i, [&](const Suspended& suspended) {
       return suspended.waiter != nullptr &&
              (suspended.wait == number || reinterpret_cast<std::uintptr_t>(suspended.waiter) == number);
     });
-    std::erase_if(actor.parked, [&](const Parked& parked) { return parked.number == number; });
+    std::erase_if(actors_[i].parked, [&](const Parked& parked) { return parked.number == number; });
   }
 }
 

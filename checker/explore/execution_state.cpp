@@ -489,8 +489,9 @@ bool Execution::could_come_first() const {
   const std::uint16_t of = event.client;
   const bool judged = event.judged && !has(Mutation::judged_steps_come_first);
   const bool looked = event.own.begin != event.own.end && !has(Mutation::looks_come_first);
-  if (of == Event::kNone || !event.ran || judged || event.global || event.allocates_at != Event::kNone || looked ||
-      !event.changed.empty() || event.ended.begin != event.ended.end || actors_[of].is_cpu || failure_ ||
+  const bool destroyed = event.disables && !has(Mutation::destructions_are_reduced);
+  if (of == Event::kNone || !event.ran || judged || event.global || destroyed || event.allocates_at != Event::kNone ||
+      looked || !event.changed.empty() || event.ended.begin != event.ended.end || actors_[of].is_cpu || failure_ ||
       !machine_.drained({actors_[of].machine_thread})) {
     return false;
   }

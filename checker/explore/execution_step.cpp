@@ -124,6 +124,7 @@ void Execution::happen(const Action& action, bool described) {
   event_->action = action;
   event_->client = Event::kNone;
   event_->may_crash = event_->begins = event_->starts = event_->ran = event_->judged = event_->global = false;
+  event_->disables = false;
   event_->own = event_->ended = {};
   event_->altered = event_->looked_at = 0;
   event_->allocates_at = Event::kNone;

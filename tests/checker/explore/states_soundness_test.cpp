@@ -452,6 +452,21 @@ void coroutine_waits_for_a_write(World& world) {
   world.spawn(*pair.first.node, start_and_wait(&pair.first, &pair.store));
 }
 
+// It is destroyed before its step, or has taken it.
+Task<void> start_and_destroy(Client* client) {
+  std::uint64_t value = 0;
+  {
+    const Started other = put_one_beside(client, &value);
+    co_await client->world->yield(*client->node);
+  }
+  client->world->require(value == 0, "the coroutine was fast");
+}
+
+void coroutine_is_destroyed(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, start_and_destroy(&pair.first));
+}
+
 struct Specimen {
   const char* name;
   Program program;
@@ -515,6 +530,7 @@ INSTANTIATE_TEST_SUITE_P(
         Specimen{"WaitsUndeclared", waits_undeclared, Outcome::safe, Mutation::every_cycle_is_fair},
         Specimen{"CoroutineBesideATask", coroutine_beside_a_task, Outcome::broken, Mutation::siblings_come_first},
         Specimen{"CoroutineWaitsForAWrite", coroutine_waits_for_a_write, Outcome::safe, Mutation::siblings_come_first},
+        Specimen{"CoroutineIsDestroyed", coroutine_is_destroyed, Outcome::broken, Mutation::destructions_are_reduced},
         Specimen{"WaitsOnTheWordItself", waits_on_the_word_itself, Outcome::safe, Mutation::waiting_is_not_possible}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 
