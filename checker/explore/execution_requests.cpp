@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <stdexcept>
 
 namespace sidelatch::explore {
@@ -414,8 +415,11 @@ void Execution::on_disconnect(const ModelQueuePair& queue_pair) noexcept {
   if (queue_pair.peer() != nullptr && running_ != Event::kNone) {
     on_end_of_pair(*queue_pair.peer());
   }
-  const auto in_flight = [](const RequestTimes& times) { return times.completed == RequestTimes{}.completed; };
-  if (running_ != Event::kNone && std::ranges::any_of(times_[qp], in_flight)) {
+  const auto in_flight = [&](std::uint32_t i) {
+    // Rule 10: one that has failed takes no step any more but its completion, which nobody waits for.
+    return times_[qp][i].completed == RequestTimes{}.completed && !machine_.failed({{qp}, i});
+  };
+  if (running_ != Event::kNone && std::ranges::any_of(std::views::iota(0U, machine_.posted({qp})), in_flight)) {
     fail(Kind::exception,
          fmt::format("{} destroyed queue pair qp{} with requests in flight, and the model does not say what becomes of "
                      "them: wait for them first (co_await qp.drain())",
