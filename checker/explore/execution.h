@@ -464,6 +464,8 @@ class Execution final : public World {
   [[nodiscard]] std::span<const std::byte> delivered_where_others_look(const fabric::model::Step& step) const;
   void renew_snapshots(const std::byte* data, std::uint64_t length);
   void renew_snapshots_after(const fabric::model::Step& step);
+  void note_drained(const fabric::model::Step& step);
+  void report_changed_buffer(std::string_view who, const Snapshot& snapshot, std::uint64_t begin, std::uint64_t end);
   void look_for_changed_buffers(std::uint16_t actor);
   void append_start(std::vector<std::uint64_t>& out);
   void note_leak() noexcept;
