@@ -378,7 +378,13 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
     Actor& actor = actors_[running_];
     ++actor.changes;
     // What others did between the rest of this step and the revocation cannot be explored.
-    if (!may_revoke_in_this_step()) {
+    if (!shared_with(actor).empty()) {
+      cut_because(
+          actor.name,
+          fmt::format("{}, which revokes a queue pair although others reach memory of its own node (each step of "
+                      "it counts as a look at that memory: let a task of another node revoke),",
+                      actor.name));
+    } else if (!may_revoke_in_this_step()) {
       cut_because(actor.name, fmt::format("{}, which revokes a queue pair in one step with something else (let "
                                           "World::yield come before Node::revoke),",
                                           actor.name));

@@ -148,5 +148,13 @@ TEST(RevokedQueuePair, IsNotDestroyedWithRequestsInFlight) {
   EXPECT_EQ(verdict.violation->kind, Kind::exception);
 }
 
+TEST(RevokedQueuePair, IsBoundedAndSaysWhyIfOthersReachTheMemoryOfWhoRevokes) {
+  const Verdict verdict = check(ends_its_queue_pair(write_twice_and_give_up, true, true), {.threads = 1});
+  ASSERT_EQ(verdict.outcome, Outcome::bounded);
+  EXPECT_NE(verdict.bound.find("memory, which revokes a queue pair although others reach memory of its own node"),
+            std::string::npos)
+      << verdict.bound;
+}
+
 }  // namespace
 }  // namespace sidelatch::explore
