@@ -131,10 +131,7 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
     }
   }
   zone_.reachable(roots_, blocks_);
-  const auto completed = [&](std::uint16_t qp) -> std::uint64_t {
-    const ModelQueuePair* const known = qp < queue_pair_count() ? queue_pairs_[qp].queue_pair : nullptr;
-    return known == nullptr || compares_tallies_ ? 0 : known->completed_so_far() & 0xffff'ffff;
-  };
+  const auto completed = [&](std::uint16_t qp) -> std::uint64_t { return compares_tallies_ ? 0 : completed_of(qp); };
   const std::span<const std::byte> frame = zone_.block_at(&waiter);
   for (const std::span<const std::byte> block : blocks_) {
     if ((leaves_out_frame && block.data() == frame.data()) || has(Mutation::frames_left_out)) {

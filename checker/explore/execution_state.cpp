@@ -93,13 +93,13 @@ struct Execution::StateWriter {
     if (word < kFewest) {
       return word;
     }
-    if ((word & 0xffff'0000'0000'0000) == kRequestNumbers) {
-      const auto qp = static_cast<std::uint16_t>(word >> 32);
-      const std::uint64_t known = execution->completed_of(qp);
-      const std::uint64_t number = word & 0xffff'ffff;
-      if (execution->compares_tallies_) {
+    if (may_be_request_number(word)) {
+      const std::uint16_t qp = queue_pair_of(word);
+      const std::uint64_t number = word - first_request_number(qp);
+      if (execution->compares_tallies_ || qp >= execution->queue_pair_count() || word < first_request_number(qp)) {
         return word;
       }
+      const std::uint64_t known = execution->completed_of(qp);
       return named(Sort::request, std::uint64_t{qp} << 32 | (number > known ? number - known : 0));
     }
     if (word - stack_low < stack_high - stack_low) {
@@ -180,7 +180,7 @@ struct Execution::StateWriter {
 
 std::uint64_t Execution::completed_of(std::uint16_t qp) const {
   const ModelQueuePair* const known = qp < queue_pair_count() ? queue_pairs_[qp].queue_pair : nullptr;
-  return known == nullptr ? 0 : known->completed_so_far() & 0xffff'ffff;
+  return known == nullptr ? 0 : known->completed_so_far() - first_request_number(qp);
 }
 
 void Execution::runs_below(const void* stack_top) {
