@@ -163,6 +163,10 @@ bool QueuePair::is_short_of_room() const noexcept {
          reactor_->cq_free_ <= reactor_->cq_depth_ / 2;
 }
 
+std::uint64_t QueuePair::last_awaited() const noexcept {
+  return pending_.empty() ? 0 : static_cast<const ChainAwaiter&>(pending_.back()).last_;
+}
+
 std::size_t QueuePair::first_chain_length() const noexcept {
   return line_.empty() ? 0 : static_cast<const ChainAwaiter&>(line_.front()).chain_.size();
 }

@@ -16,13 +16,18 @@
 
 namespace sidelatch::explore {
 
-/// Requests of queue pairs that are explored have numbers above this one: so a number can be told from other words.
-/// The queue pair's number is in bits 32 to 47.
-inline constexpr std::uint64_t kRequestNumbers = 0x5e9d'0000'0000'0000;
+/// Requests of queue pairs that are explored have numbers above this one: so a number can be told from other words. The
+/// queue pair's number is in bits 32 to 47. A program's own word would be taken for a number if it were one of a
+/// request of this execution, which small numbers below a tag of 16 bits might be: so the numbers begin far above such
+/// a tag.
+inline constexpr std::uint64_t kRequestNumbers = 0x5e9d'0000'a7c3'0000;
 
 [[nodiscard]] constexpr std::uint64_t first_request_number(std::uint16_t qp) {
   return kRequestNumbers + (std::uint64_t{qp} << 32);
 }
+/// Whether a word may be the number of a request; then its queue pair is queue_pair_of(word).
+[[nodiscard]] constexpr bool may_be_request_number(std::uint64_t word) { return word >> 48 == kRequestNumbers >> 48; }
+[[nodiscard]] constexpr std::uint16_t queue_pair_of(std::uint64_t word) { return word >> 32 & 0xffff; }
 
 /// The lowest address of this thread's stack; 0 if the system does not say it.
 [[nodiscard]] std::uintptr_t lowest_of_this_stack() noexcept;
@@ -80,9 +85,9 @@ void ClientState::add(std::span<const std::byte> bytes, bool is_registered, cons
     std::memcpy(&word, copy + at, sizeof word);
     if (is_on_stack(word)) [[unlikely]] {
       std::memset(copy + at, 0, sizeof word);
-    } else if ((word & 0xffff'0000'0000'0000) == kRequestNumbers) [[unlikely]] {
-      const auto qp = static_cast<std::uint16_t>(word >> 32);
-      if ((word & 0xffff'ffff) <= completed(qp)) {
+    } else if (may_be_request_number(word)) [[unlikely]] {
+      const std::uint16_t qp = queue_pair_of(word);
+      if (word - first_request_number(qp) <= completed(qp)) {
         word = first_request_number(qp);
         std::memcpy(copy + at, &word, sizeof word);
       }

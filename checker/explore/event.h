@@ -104,6 +104,7 @@ struct Event {
   bool begins = false;            ///< the first step of a client that may crash
   bool starts = false;            ///< the first step of a task
   bool judged = false;            ///< a judge sees when it happens
+  bool disables = false;          ///< it destroyed a coroutine that had a next step
   // Memory that it touched at a node, for judges.
   std::uint16_t node = kNone;  ///< the node's actor
   fabric::RemoteAddress address;

@@ -440,6 +440,19 @@ class Execution final : public World {
   void apply_lease(const Action& action);
   void resume_parked_siblings(std::uint16_t actor);
   void set_may_crash(std::uint16_t actor);
+  void forget_step(std::uint16_t of, const Suspended& step) noexcept;
+  template <class Destroyed>
+  void forget_steps(std::uint16_t of, const Destroyed& is_destroyed) noexcept {
+    std::erase_if(actors_[of].suspended, [&](const Suspended& suspended) {
+      const bool is_gone = is_destroyed(suspended);
+      if (is_gone) {
+        forget_step(of, suspended);
+      }
+      return is_gone;
+    });
+  }
+  void remember_awaited();
+  [[nodiscard]] bool waits_beside_this_step(std::uint16_t of) const;
   void run_ready(std::uint16_t actor);
   void resume_ready(std::uint16_t actor);
   [[nodiscard]] std::int64_t spawned_in_step() const;  // less those that have ended
@@ -451,6 +464,8 @@ class Execution final : public World {
   [[nodiscard]] std::span<const std::byte> delivered_where_others_look(const fabric::model::Step& step) const;
   void renew_snapshots(const std::byte* data, std::uint64_t length);
   void renew_snapshots_after(const fabric::model::Step& step);
+  void note_drained(const fabric::model::Step& step);
+  void report_changed_buffer(std::string_view who, const Snapshot& snapshot, std::uint64_t begin, std::uint64_t end);
   void look_for_changed_buffers(std::uint16_t actor);
   void append_start(std::vector<std::uint64_t>& out);
   void note_leak() noexcept;
@@ -581,6 +596,7 @@ class Execution final : public World {
   bool by_states_ = false;
   mutable const char* no_states_ = nullptr;
   std::vector<Observer> observers_;
+  std::vector<std::uint64_t> awaited_before_;  // by queue pair: the last request for which somebody waited
   std::vector<std::uint32_t> known_;
   std::vector<std::uint32_t> ordinals_;
   std::vector<std::uint32_t> world_marks_;

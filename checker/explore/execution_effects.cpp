@@ -90,6 +90,7 @@ void Execution::after_step(const model::Step& step) {
       }
       break;
     case StepKind::drain:
+      note_drained(step);
       if (actors_[threads_[step.owner]].tasks_left == 0) {
         progress_.push_back(moment_);
       }
@@ -280,6 +281,45 @@ void Execution::renew_snapshots(const std::byte* data, std::uint64_t length) {
   }
 }
 
+// A store of a CPU comes into a buffer in flight. If the request stays behind the store, the NIC fetches it later.
+// Otherwise it may have fetched the old bytes, or fetch the new ones.
+void Execution::note_drained(const model::Step& step) {
+  if (snapshots_live_ == 0) {
+    return;
+  }
+  const model::Access target = machine_.footprint(step).target;
+  for (std::size_t i = 0; i < snapshots_used_ && !failure_; ++i) {
+    const Snapshot& snapshot = snapshots_[i];
+    const std::byte* const begin = std::max(target.data, snapshot.data);
+    const std::byte* const end = std::min(target.data + target.length, snapshot.data + snapshot.bytes.size());
+    const bool stays_behind = actors_[queue_pairs_[snapshot.qp].actor].machine_thread == step.owner &&
+                              step.index < requests_[snapshot.qp][snapshot.index].behind;
+    if (!snapshot.live || begin >= end || stays_behind) {
+      continue;
+    }
+    const std::size_t at = static_cast<std::size_t>(begin - snapshot.data);
+    const std::size_t length = static_cast<std::size_t>(end - begin);
+    const auto line = static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(begin) / kLineBytes -
+                                               reinterpret_cast<std::uintptr_t>(snapshot.data) / kLineBytes);
+    if (!snapshot.fetched[line] && std::memcmp(begin, snapshot.bytes.data() + at, length) != 0) {
+      report_changed_buffer(actors_[threads_[step.owner]].name, snapshot, at, at + length);
+    }
+  }
+  renew_snapshots(target.data, target.length);
+}
+
+void Execution::report_changed_buffer(std::string_view who, const Snapshot& snapshot, std::uint64_t begin,
+                                      std::uint64_t end) {
+  const std::string_view sort = is_send(machine_.request({{snapshot.qp}, snapshot.index}).opcode) ? "SEND" : "WRITE";
+  failure_ = Failure{Kind::buffer_race,
+                     fmt::format("{} changed bytes {} to {} of the buffer of its {} qp{}[{}], which the NIC has not "
+                                 "fetched yet",
+                                 who, begin, end, sort, snapshot.qp, snapshot.index),
+                     moment_,
+                     {snapshot.posted},
+                     false};
+}
+
 // Reports buffers of requests that the client does not know to be complete and whose bytes differ from the post: the
 // client changed them.
 void Execution::look_for_changed_buffers(std::uint16_t of) {
@@ -303,14 +343,7 @@ void Execution::look_for_changed_buffers(std::uint16_t of) {
       if (std::memcmp(snapshot.data + piece.offset, snapshot.bytes.data() + piece.offset, piece.length) != 0) {
         event_->changed.push_back({snapshot.qp, snapshot.index, line});
         if (!snapshot.fetched[line] && !failure_) {
-          failure_ = Failure{
-              Kind::buffer_race,
-              fmt::format("{} changed bytes {} to {} of the buffer of its WRITE qp{}[{}], which the NIC "
-                          "has not fetched yet",
-                          actors_[of].name, piece.offset, piece.offset + piece.length, snapshot.qp, snapshot.index),
-              moment_,
-              {snapshot.posted},
-              false};
+          report_changed_buffer(actors_[of].name, snapshot, piece.offset, piece.offset + piece.length);
         }
       }
       ++line;

@@ -131,10 +131,7 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
     }
   }
   zone_.reachable(roots_, blocks_);
-  const auto completed = [&](std::uint16_t qp) -> std::uint64_t {
-    const ModelQueuePair* const known = qp < queue_pair_count() ? queue_pairs_[qp].queue_pair : nullptr;
-    return known == nullptr || compares_tallies_ ? 0 : known->completed_so_far() & 0xffff'ffff;
-  };
+  const auto completed = [&](std::uint16_t qp) -> std::uint64_t { return compares_tallies_ ? 0 : completed_of(qp); };
   const std::span<const std::byte> frame = zone_.block_at(&waiter);
   for (const std::span<const std::byte> block : blocks_) {
     if ((leaves_out_frame && block.data() == frame.data()) || has(Mutation::frames_left_out)) {
@@ -210,12 +207,12 @@ void Execution::cut_because(const std::string& client, std::string why) {
 
 // A task that waits may be destroyed.
 void Execution::on_retry_cancelled(std::uint64_t number) noexcept {
-  for (Actor& actor : actors_) {
-    std::erase_if(actor.suspended, [&](const Suspended& suspended) {
+  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+    forget_steps(i, [&](const Suspended& suspended) {
       return suspended.waiter != nullptr &&
              (suspended.wait == number || reinterpret_cast<std::uintptr_t>(suspended.waiter) == number);
     });
-    std::erase_if(actor.parked, [&](const Parked& parked) { return parked.number == number; });
+    std::erase_if(actors_[i].parked, [&](const Parked& parked) { return parked.number == number; });
   }
 }
 

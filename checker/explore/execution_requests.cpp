@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <stdexcept>
 
 namespace sidelatch::explore {
@@ -377,7 +378,13 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
     Actor& actor = actors_[running_];
     ++actor.changes;
     // What others did between the rest of this step and the revocation cannot be explored.
-    if (!may_revoke_in_this_step()) {
+    if (!shared_with(actor).empty()) {
+      cut_because(
+          actor.name,
+          fmt::format("{}, which revokes a queue pair although others reach memory of its own node (each step of "
+                      "it counts as a look at that memory: let a task of another node revoke),",
+                      actor.name));
+    } else if (!may_revoke_in_this_step()) {
       cut_because(actor.name, fmt::format("{}, which revokes a queue pair in one step with something else (let "
                                           "World::yield come before Node::revoke),",
                                           actor.name));
@@ -414,8 +421,11 @@ void Execution::on_disconnect(const ModelQueuePair& queue_pair) noexcept {
   if (queue_pair.peer() != nullptr && running_ != Event::kNone) {
     on_end_of_pair(*queue_pair.peer());
   }
-  const auto in_flight = [](const RequestTimes& times) { return times.completed == RequestTimes{}.completed; };
-  if (running_ != Event::kNone && std::ranges::any_of(times_[qp], in_flight)) {
+  const auto in_flight = [&](std::uint32_t i) {
+    // Rule 10: one that has failed takes no step any more but its completion, which nobody waits for.
+    return times_[qp][i].completed == RequestTimes{}.completed && !machine_.failed({{qp}, i});
+  };
+  if (running_ != Event::kNone && std::ranges::any_of(std::views::iota(0U, machine_.posted({qp})), in_flight)) {
     fail(Kind::exception,
          fmt::format("{} destroyed queue pair qp{} with requests in flight, and the model does not say what becomes of "
                      "them: wait for them first (co_await qp.drain())",

@@ -93,13 +93,13 @@ struct Execution::StateWriter {
     if (word < kFewest) {
       return word;
     }
-    if ((word & 0xffff'0000'0000'0000) == kRequestNumbers) {
-      const auto qp = static_cast<std::uint16_t>(word >> 32);
-      const std::uint64_t known = execution->completed_of(qp);
-      const std::uint64_t number = word & 0xffff'ffff;
-      if (execution->compares_tallies_) {
+    if (may_be_request_number(word)) {
+      const std::uint16_t qp = queue_pair_of(word);
+      const std::uint64_t number = word - first_request_number(qp);
+      if (execution->compares_tallies_ || qp >= execution->queue_pair_count() || word < first_request_number(qp)) {
         return word;
       }
+      const std::uint64_t known = execution->completed_of(qp);
       return named(Sort::request, std::uint64_t{qp} << 32 | (number > known ? number - known : 0));
     }
     if (word - stack_low < stack_high - stack_low) {
@@ -180,7 +180,7 @@ struct Execution::StateWriter {
 
 std::uint64_t Execution::completed_of(std::uint16_t qp) const {
   const ModelQueuePair* const known = qp < queue_pair_count() ? queue_pairs_[qp].queue_pair : nullptr;
-  return known == nullptr ? 0 : known->completed_so_far() & 0xffff'ffff;
+  return known == nullptr ? 0 : known->completed_so_far() - first_request_number(qp);
 }
 
 void Execution::runs_below(const void* stack_top) {
@@ -452,6 +452,31 @@ bool Execution::may_come_first(const Action& action) const {
   }
 }
 
+void Execution::remember_awaited() {
+  awaited_before_.clear();
+  for (const QueuePairPart& part : queue_pairs_) {
+    awaited_before_.push_back(part.queue_pair == nullptr ? 0 : part.queue_pair->last_awaited());
+  }
+}
+
+// Whether something of the client waits that waited before this step, for a step of its own or for a request: a task
+// may have started a coroutine by itself.
+bool Execution::waits_beside_this_step(std::uint16_t of) const {
+  const auto waited_before = [this, of](const Suspended& suspended) {
+    return std::ranges::find(event_->suspensions, Event::Suspension{of, suspended.number}) == event_->suspensions.end();
+  };
+  if (std::ranges::any_of(actors_[of].suspended, waited_before)) {
+    return true;
+  }
+  for (std::uint16_t qp = 0; qp < awaited_before_.size(); ++qp) {
+    const ModelQueuePair* const known = queue_pairs_[qp].queue_pair;
+    if (queue_pairs_[qp].actor == of && known != nullptr && awaited_before_[qp] > known->completed_so_far()) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // A client has run. Nobody can tell when, if it touched nothing but its own frames and buffers and posted requests: a
 // request that is posted earlier may do more, and nothing less (rule 2). A completion of what is not placed is no such
 // step: what anybody posts later is ordered after it. The client's NIC must have nothing in hand that the client could
@@ -464,15 +489,17 @@ bool Execution::could_come_first() const {
   const std::uint16_t of = event.client;
   const bool judged = event.judged && !has(Mutation::judged_steps_come_first);
   const bool looked = event.own.begin != event.own.end && !has(Mutation::looks_come_first);
-  if (of == Event::kNone || !event.ran || judged || event.global || event.allocates_at != Event::kNone || looked ||
-      !event.changed.empty() || event.ended.begin != event.ended.end || actors_[of].is_cpu || failure_ ||
+  const bool destroyed = event.disables && !has(Mutation::destructions_are_reduced);
+  if (of == Event::kNone || !event.ran || judged || event.global || destroyed || event.allocates_at != Event::kNone ||
+      looked || !event.changed.empty() || event.ended.begin != event.ended.end || actors_[of].is_cpu || failure_ ||
       !machine_.drained({actors_[of].machine_thread})) {
     return false;
   }
   if (looks_at_progress_ && !has(Mutation::looks_come_first)) {
     return false;  // what is in flight may complete before
   }
-  const bool has_siblings = actors_[of].tasks_left + ended_in_step_ > 1 || reactor_->spawned_so_far() != tasks_running_;
+  const bool has_siblings = actors_[of].tasks_left + ended_in_step_ > 1 ||
+                            reactor_->spawned_so_far() != tasks_running_ || waits_beside_this_step(of);
   if (has_siblings && !has(Mutation::siblings_come_first)) {
     return false;
   }

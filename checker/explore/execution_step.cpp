@@ -124,6 +124,7 @@ void Execution::happen(const Action& action, bool described) {
   event_->action = action;
   event_->client = Event::kNone;
   event_->may_crash = event_->begins = event_->starts = event_->ran = event_->judged = event_->global = false;
+  event_->disables = false;
   event_->own = event_->ended = {};
   event_->altered = event_->looked_at = 0;
   event_->allocates_at = Event::kNone;
@@ -141,6 +142,9 @@ void Execution::happen(const Action& action, bool described) {
     event_->word = 0;
     event_->stored = 0xffff'ffff;
     event_->length = 0;
+  }
+  if (by_states_) {
+    remember_awaited();
   }
   calls_in_step_ = ended_in_step_ = 0;
   acted_in_step_ = looks_at_progress_ = false;

@@ -331,10 +331,25 @@ void Execution::suspend(Step& step) {
   event_->suspensions.push_back({actor_of(step.client()), actor.suspended.back().number});
 }
 
+// A coroutine that waits for a step is destroyed. If the running client does that, the step could have come before.
+void Execution::forget_step(std::uint16_t of, const Suspended& step) noexcept {
+  const bool is_of_this_step =
+      std::ranges::find(event_->suspensions, Event::Suspension{of, step.number}) != event_->suspensions.end();
+  if (running_ == Event::kNone || ends_tasks_ || runs_the_dead() || of == crashed_ || is_of_this_step) {
+    return;
+  }
+  event_->disables = true;
+  if (of != running_) {
+    const Zone::Use own(nullptr);
+    note_blind_spot(fmt::format("{}, which destroys a coroutine of {} that waits for a step,", actors_[running_].name,
+                                actors_[of].name));
+  }
+}
+
 // Its coroutine is destroyed.
 void Execution::forget(const Step& step) noexcept {
-  for (Actor& actor : actors_) {
-    std::erase_if(actor.suspended, [&](const Suspended& one) { return one.step == &step; });
+  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+    forget_steps(i, [&](const Suspended& one) { return one.step == &step; });
   }
 }
 
@@ -352,7 +367,7 @@ void Execution::on_access(std::uint16_t of, Cpu::Access& access) {
 
 void Execution::on_access_cancelled(std::uint16_t of, const Cpu::Access& access) noexcept {
   if (of < actors_.size()) {
-    std::erase_if(actors_[of].suspended, [&](const Suspended& one) { return one.access == &access; });
+    forget_steps(of, [&](const Suspended& one) { return one.access == &access; });
     std::erase_if(actors_[of].parked, [&](const Parked& one) { return one.access == &access; });
   }
 }

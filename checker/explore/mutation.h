@@ -23,6 +23,8 @@ enum class Mutation : std::uint8_t {
   looks_after_posts_are_unseen,  ///< in the same step
   rule_2_is_no_race,
   locks_are_not_reversed,
+  fences_are_not_reversed,   ///< of a CPU, of which several tasks are
+  destructions_are_reduced,  ///< of coroutines that wait for a step; also in the search through states
   revocations_are_reduced,
   crashes_after_all_posts,  ///< and not between them
   clients_begin,            ///< before they crash

@@ -234,8 +234,10 @@ void Worker::make_happen(std::size_t depth, const Action& action) {
       node.todo.push_back(crash);
     }
   }
-  // A revocation, and the end of a lease, disable other actions. Therefore all alternatives are explored.
+  // A revocation, the end of a lease, and the destruction of a coroutine disable other actions. Therefore all
+  // alternatives are explored.
   const bool everything = !reduces() || (node.event.global && !has(Mutation::revocations_are_reduced)) ||
+                          (node.event.disables && !has(Mutation::destructions_are_reduced)) ||
                           action.sort == Action::Sort::lease;
   if (everything) {
     for (const Action& other : enabled_) {

@@ -172,6 +172,7 @@ class Worker {
   void find_order(std::size_t depth);
   void reverse(std::size_t first, std::size_t second);
   void reverse_lock(std::size_t holder_load, std::size_t holder_store, std::size_t second);
+  void reverse_fence(std::size_t fence);
   void add_choice(std::size_t depth, const std::vector<Action>& initials);
   void extend(TaskResult& result);
   void end_execution(TaskResult& result);

@@ -50,6 +50,9 @@ void Worker::find_order(std::size_t depth) {
   if (reduces() && own.lease_of != Event::kNone) {
     let_start_later(depth);
   }
+  if (reduces() && own.fence && !has(Mutation::fences_are_not_reversed)) {
+    reverse_fence(depth);
+  }
   if (reduces() && opened_by != depth && !has(Mutation::locks_are_not_reversed)) {
     for (std::size_t i = opened_by; i-- > 0;) {
       if (is_load(event(i)) && event(i).action.owner == event(opened_by).action.owner &&
@@ -122,6 +125,36 @@ void Worker::reverse_lock(std::size_t holder_load, std::size_t holder_store, std
     }
   }
   reverse(holder_load, second);
+}
+
+// A fence waits until the stores of its thread have drained, and one of them may be of another task. Then the fence
+// could have passed before that store, if nothing but the store's drain joins the two. The last store alone is looked
+// at: where the fence passes before it, the one before is the last.
+void Worker::reverse_fence(std::size_t fence) {
+  const Event& own = event(fence);
+  const auto is_store = [&own](const Event& other) {
+    return other.action.sort == Action::Sort::client && other.stored != Event{}.stored && other.thread == own.thread;
+  };
+  std::size_t store = fence;
+  while (store-- > 0) {
+    if (is_store(event(store))) {
+      break;
+    }
+  }
+  if (store >= fence) {
+    return;  // it has stored nothing
+  }
+  for (std::size_t k = store; k < fence; ++k) {
+    const bool is_its_drain = k != store && event(k).action.sort == Action::Sort::machine &&
+                              event(k).action.kind == StepKind::drain && event(k).thread == own.thread &&
+                              event(k).stored == event(store).stored;
+    const bool is_behind = k == store || has_bit(*rows_[k], static_cast<Moment>(store));
+    if (is_behind && !is_its_drain &&
+        dependence_.between(event(k), own, execution_.times()) == Dependence::Relation::forced) {
+      return;  // the fence, or another drain that it waits for, follows from the store
+    }
+  }
+  reverse(store, fence);
 }
 
 void Worker::add_choice(std::size_t depth, const std::vector<Action>& initials) {

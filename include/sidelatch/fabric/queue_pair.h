@@ -195,6 +195,8 @@ class QueuePair {
   /// Whether what the last post did may depend on how many requests had completed by then: it waits, or it is signalled
   /// because it has filled a queue. For worlds that explore.
   [[nodiscard]] bool is_short_of_room() const noexcept;
+  /// The number of the last request for which somebody waits; 0 if nobody does. For worlds that explore.
+  [[nodiscard]] std::uint64_t last_awaited() const noexcept;
 
   /// How often it has entered the error state. Unlike counters(), part of what a program may act on in every world.
   [[nodiscard]] std::uint64_t failures() const {

@@ -266,6 +266,89 @@ TEST(ModelCpu, ARequestDoesNotPassTheStoresBeforeIt) {
   }
 }
 
+// ---- Stores to the buffer of a WRITE.
+
+enum class Goes : std::uint8_t { behind_the_store, behind_its_fence, before_the_store };
+enum class Then : std::uint8_t { nothing, yields, loads };
+
+// The NIC takes a request after the stores before its post have drained. Until then it may not fetch, and nothing
+// races.
+Task<void> store_and_write(Client* client, Store* store, Goes goes, Then then) {
+  fabric::Cpu& cpu = client->node->cpu();
+  if (goes == Goes::before_the_store) {
+    co_await client->qp->enqueue(write(client->word(0), store->word(0)));
+  }
+  co_await cpu.store(client->word(0), 5);
+  if (goes == Goes::behind_its_fence) {
+    co_await cpu.fence();
+  }
+  if (goes != Goes::before_the_store) {
+    co_await client->qp->enqueue(write(client->word(0), store->word(0)));
+  }
+  if (then == Then::loads) {
+    co_await cpu.load(client->word(1));
+  } else if (then == Then::yields) {
+    co_await client->world->yield(*client->node);
+  }
+  co_await client->qp->drain();
+}
+
+Program stores_and_writes(Goes goes, Then then) {
+  return [goes, then](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& client = world.make<Client>(world, store, "client");
+    world.spawn(*client.node, store_and_write(&client, &store, goes, then));
+    world.at_end([&world, &store, goes](const Order& /*order*/) {
+      world.require(store.value(0) == 5 || goes == Goes::before_the_store, "the store has not arrived");
+    });
+  };
+}
+
+TEST(ModelCpu, AStoreBeforeAPostDoesNotRaceWithTheFetch) {
+  for (const Preset preset : kPresets) {
+    for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+      for (const Then then : {Then::nothing, Then::yields, Then::loads}) {
+        Options options = under(preset);
+        options.mode = mode;
+        EXPECT_TRUE(is_safe(stores_and_writes(Goes::behind_the_store, then), options)) << name(preset);
+        EXPECT_TRUE(is_safe(stores_and_writes(Goes::behind_its_fence, then), options)) << name(preset);
+      }
+    }
+  }
+}
+
+TEST(ModelCpu, AStoreBehindAPostRacesWithTheFetch) {
+  for (const Preset preset : kPresets) {
+    for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+      Options options = under(preset);
+      options.mode = mode;
+      for (const Then then : {Then::nothing, Then::yields, Then::loads}) {
+        EXPECT_TRUE(is_broken(stores_and_writes(Goes::before_the_store, then), options, Kind::buffer_race))
+            << name(preset);
+      }
+    }
+  }
+}
+
+// It waits until its buffer is free again.
+Task<void> store_behind_the_completion(Client* client, Store* store) {
+  co_await client->qp->write(client->word(0), store->word(0));
+  co_await client->node->cpu().store(client->word(0), 5);
+  co_await client->qp->write(client->word(0), store->word(1));
+}
+
+TEST(ModelCpu, AStoreBehindACompletionRacesWithNothing) {
+  const Program program = [](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& client = world.make<Client>(world, store, "client");
+    world.spawn(*client.node, store_behind_the_completion(&client, &store));
+    world.at_end([&](const Order& /*order*/) { world.require(store.value(1) == 5, "it has not arrived"); });
+  };
+  for (const Preset preset : kPresets) {
+    EXPECT_TRUE(is_safe(program, under(preset))) << name(preset);
+  }
+}
+
 Task<void> use_the_cpu_of(Node* node, Store* store) { co_await node->cpu().store(store->own(0), 1); }
 
 TEST(ModelCpu, ATaskUsesTheCpuOfItsOwnNode) {

@@ -442,5 +442,41 @@ TEST(HiddenKnowledge, ATaskThatWaitsInALoopMayBeDestroyed) {
   EXPECT_NE(verdict.outcome, Outcome::broken) << to_text(verdict);
 }
 
+// ---- A number of a program's own that has the highest bits of the library's numbers of requests.
+
+Task<void> count_from(Client* client, Store* store, std::uint64_t first) {
+  Reactor& reactor = client->world->reactor();
+  const Reactor::LoopId loop = reactor.begin_retries();
+  for (std::uint64_t attempt = first;; ++attempt) {
+    co_await client->qp->read(client->word(0), store->word(0));
+    if (client->value(0) != 0) {
+      break;
+    }
+    client->world->require(attempt != first + 3, "three attempts failed");
+    co_await reactor.retry(loop, Duration{});
+  }
+}
+
+TEST(HiddenKnowledge, AttemptsAreCountedFromAnyNumber) {
+  constexpr std::uint64_t kTag = std::uint64_t{0x5e9d} << 48;
+  for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+    for (const std::uint64_t first : {std::uint64_t{0}, kTag, kTag + 1, kTag + 1000}) {
+      Options options;
+      options.mode = mode;
+      options.walks = 0;  // the search itself must find it
+      const Verdict verdict = check(
+          [first](World& world) {
+            Store& store = world.make<Store>(world);
+            Client& reader = world.make<Client>(world, store, "reader");
+            Client& writer = world.make<Client>(world, store, "writer");
+            world.spawn(*reader.node, count_from(&reader, &store, first));
+            world.spawn(*writer.node, add_one(&writer, &store));
+          },
+          options);
+      EXPECT_EQ(verdict.outcome, Outcome::broken) << first << to_text(verdict);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sidelatch::explore::hidden

@@ -94,5 +94,67 @@ INSTANTIATE_TEST_SUITE_P(EveryVariant, Revocation,
                                             ::testing::Bool(), ::testing::Bool(), ::testing::Bool(),
                                             ::testing::Bool()));
 
+// ---- What becomes of a revoked queue pair.
+
+Task<void> write_twice_and_give_up(Client* client, Store* store) {
+  bool failed = false;
+  try {
+    co_await client->qp->enqueue(fabric::write(client->word(0), store->word(0)));
+    co_await client->qp->submit(fabric::write(client->word(0), store->word(1)));
+  } catch (const std::exception&) {
+    failed = true;
+  }
+  if (failed) {
+    client->qp.reset();
+  }
+}
+
+Task<void> write_and_leave(Client* client, Store* store) {
+  co_await client->qp->enqueue(fabric::write(client->word(0), store->word(0)));
+  co_await client->world->yield(*client->node);
+  client->qp.reset();
+}
+
+Task<void> revoke_later(World* world, fabric::Node* own, Store* store, fabric::QueuePair* queue_pair) {
+  co_await world->yield(*own);
+  store->node->revoke(*queue_pair);  // it lives: its owner ends it after an error alone
+}
+
+Program ends_its_queue_pair(Task<void> (*ends)(Client*, Store*), bool revokes, bool by_the_target) {
+  return [=](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& client = world.make<Client>(world, store, "client");
+    fabric::Node& third = world.add_node("third");
+    world.spawn(*client.node, ends(&client, &store));
+    if (revokes) {
+      fabric::Node& by = by_the_target ? *store.node : third;
+      world.spawn(by, revoke_later(&world, &by, &store, client.qp.get()));
+    }
+  };
+}
+
+// Rule 10: its requests take no further step. So its end is defined, although not all of them have completed.
+TEST(RevokedQueuePair, MayBeDestroyedBehindItsError) {
+  for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed}) {
+    const Program program = ends_its_queue_pair(write_twice_and_give_up, true, false);
+    const Verdict verdict = check(program, {.rules = rules_of(preset), .threads = 1});
+    EXPECT_EQ(verdict.outcome, Outcome::safe) << name(preset) << to_text(verdict);
+  }
+}
+
+TEST(RevokedQueuePair, IsNotDestroyedWithRequestsInFlight) {
+  const Verdict verdict = check(ends_its_queue_pair(write_and_leave, false, false), {.threads = 1});
+  ASSERT_EQ(verdict.outcome, Outcome::broken);
+  EXPECT_EQ(verdict.violation->kind, Kind::exception);
+}
+
+TEST(RevokedQueuePair, IsBoundedAndSaysWhyIfOthersReachTheMemoryOfWhoRevokes) {
+  const Verdict verdict = check(ends_its_queue_pair(write_twice_and_give_up, true, true), {.threads = 1});
+  ASSERT_EQ(verdict.outcome, Outcome::bounded);
+  EXPECT_NE(verdict.bound.find("memory, which revokes a queue pair although others reach memory of its own node"),
+            std::string::npos)
+      << verdict.bound;
+}
+
 }  // namespace
 }  // namespace sidelatch::explore

@@ -2,6 +2,7 @@
 // or would be if one of the search's conditions were forgotten. Each has the fault that it catches.
 #include "checking.h"
 #include "clients.h"
+#include "started.h"
 
 #include "checker/explore/mutation.h"
 
@@ -410,6 +411,62 @@ void waits_for_long(World& world) {
   world.spawn(*pair.second.node, give_up_in_time(&pair.second, &pair.store));
 }
 
+// A coroutine that the task has started comes before the task's next step, or after it. Neither the world's tasks nor
+// the reactor's count it.
+Started put_one_beside(Client* client, std::uint64_t* value) {
+  co_await client->world->yield(*client->node);
+  *value = 1;
+}
+
+Started put_one_behind_a_write(Client* client, Store* store, std::uint64_t* value) {
+  co_await client->qp->write(client->word(0), store->word(0));
+  *value = 1;
+}
+
+Task<void> start_and_look(Client* client) {
+  std::uint64_t value = 0;
+  const Started other = put_one_beside(client, &value);
+  co_await client->world->yield(*client->node);
+  client->world->require(value == 1, "the coroutine was slow");
+  while (!other.done()) {
+    co_await client->world->yield(*client->node);
+  }
+}
+
+void coroutine_beside_a_task(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, start_and_look(&pair.first));
+}
+
+// The task waits for it, and it is not left out for ever.
+Task<void> start_and_wait(Client* client, Store* store) {
+  std::uint64_t value = 0;
+  const Started other = put_one_behind_a_write(client, store, &value);
+  while (value == 0) {
+    co_await client->world->yield(*client->node);
+  }
+}
+
+void coroutine_waits_for_a_write(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, start_and_wait(&pair.first, &pair.store));
+}
+
+// It is destroyed before its step, or has taken it.
+Task<void> start_and_destroy(Client* client) {
+  std::uint64_t value = 0;
+  {
+    const Started other = put_one_beside(client, &value);
+    co_await client->world->yield(*client->node);
+  }
+  client->world->require(value == 0, "the coroutine was fast");
+}
+
+void coroutine_is_destroyed(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, start_and_destroy(&pair.first));
+}
+
 struct Specimen {
   const char* name;
   Program program;
@@ -471,6 +528,9 @@ INSTANTIATE_TEST_SUITE_P(
         Specimen{"CountsAttempts", counts_attempts, Outcome::bounded, Mutation::cuts_are_not_told},
         Specimen{"WaitsForLong", waits_for_long, Outcome::broken, Mutation::clock_left_out},
         Specimen{"WaitsUndeclared", waits_undeclared, Outcome::safe, Mutation::every_cycle_is_fair},
+        Specimen{"CoroutineBesideATask", coroutine_beside_a_task, Outcome::broken, Mutation::siblings_come_first},
+        Specimen{"CoroutineWaitsForAWrite", coroutine_waits_for_a_write, Outcome::safe, Mutation::siblings_come_first},
+        Specimen{"CoroutineIsDestroyed", coroutine_is_destroyed, Outcome::broken, Mutation::destructions_are_reduced},
         Specimen{"WaitsOnTheWordItself", waits_on_the_word_itself, Outcome::safe, Mutation::waiting_is_not_possible}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 

@@ -5,6 +5,7 @@
 
 #include "../checking.h"
 #include "../clients.h"
+#include "../started.h"
 
 #include "checker/explore/mutation.h"
 
@@ -164,13 +165,58 @@ void waits_with_a_clock(World& world) {
   world.spawn(*raiser.node, raise_a_flag(&raiser, &store));
 }
 
+Started tell_in_some_steps(Client* client, bool* told) {
+  for (int i = 0; i < 3; ++i) {
+    co_await client->world->yield(*client->node);
+  }
+  *told = true;
+}
+
+// The coroutine may take its steps before the task destroys it.
+Task<void> start_and_end(Client* client) {
+  bool told = false;
+  {
+    const Started other = tell_in_some_steps(client, &told);
+    co_await client->world->yield(*client->node);
+  }
+  client->world->require(!told, "it took its steps");
+}
+
+void destroys_what_waits(World& world) {
+  auto& store = world.make<Store>(world);
+  auto& client = world.make<Client>(world, store, "client");
+  world.spawn(*client.node, start_and_end(&client));
+}
+
+Task<void> store_flag_and_word(Store* store) {
+  co_await store->node->cpu().store(store->own(1), 1);
+  co_await store->node->cpu().store(store->own(0), 1);
+}
+
+// Its fence may pass between the two stores.
+Task<void> fence_behind_the_flag(Store* store) {
+  fabric::Cpu& cpu = store->node->cpu();
+  co_await cpu.wait(store->own(1), fabric::WordCondition::is(1));
+  co_await cpu.fence();
+  const std::uint64_t word = co_await cpu.load(store->own(0));
+  store->world->require(word == 1, "the word is not there yet");
+}
+
+void fences_between_stores(World& world) {
+  auto& store = world.make<Store>(world);
+  world.spawn(*store.node, store_flag_and_word(&store));
+  world.spawn(*store.node, fence_behind_the_flag(&store));
+}
+
 TEST(MutantsByHand, AreCaught) {
   struct Case {
     Mutation mutation;
     Program program;
   };
   for (const Case& one : {Case{Mutation::changes_do_not_count, writes_that_others_see},
-                          Case{Mutation::clock_left_out, waits_with_a_clock}}) {
+                          Case{Mutation::clock_left_out, waits_with_a_clock},
+                          Case{Mutation::destructions_are_reduced, destroys_what_waits},
+                          Case{Mutation::fences_are_not_reversed, fences_between_stores}}) {
     Options options;
     options.rules = rules_of(Preset::strict);
     options.threads = 1;
