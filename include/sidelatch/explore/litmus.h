@@ -36,11 +36,11 @@ using LitmusState = std::vector<std::pair<std::string, std::int64_t>>;
 struct LitmusResult {
   std::string test;
   fabric::model::Preset model = fabric::model::Preset::observed;
-  std::optional<bool> reachable;  ///< nothing without `exists`
-  std::optional<bool> expected;   ///< true: allowed; nothing without `expect` for this model
+  std::optional<bool> reachable;    ///< nothing without `exists`
+  std::optional<bool> expected;     ///< true: allowed; nothing without `expect` for this model
   std::vector<LitmusState> states;  ///< all, unless the verdict is bounded
-  std::vector<bool> satisfies;  ///< by state: whether `exists` holds
-  Verdict verdict;              ///< bounded if the budget ran out
+  std::vector<bool> satisfies;      ///< by state: whether `exists` holds
+  Verdict verdict;                  ///< bounded if the budget ran out
 
   /// Whether the result is as expected. Nothing without an expectation, or if the exploration did not get far enough.
   [[nodiscard]] std::optional<bool> ok() const;
