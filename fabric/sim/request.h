@@ -74,6 +74,7 @@ struct alignas(32) Request {
   std::byte* memory = nullptr;  ///< target bytes while executing; for a SEND from its acceptance on
   std::uint64_t pieces = 0;
   std::uint64_t salt = 0;  ///< seeds the delays of its pieces
+  Time posted{};           ///< when its doorbell rang
   Time first{};            ///< of the first place or sample, if nothing is late
   Time last{};             ///< of the last place or sample
   Time gap{};              ///< between neighbouring pieces

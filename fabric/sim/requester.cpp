@@ -82,6 +82,7 @@ Request* World::make_request(SimQueuePair& queue_pair, const CheckedRequest& che
   request->done = request->failed = false;
   request->tag = request->old_value = request->pieces = 0;
   request->first = request->last = request->gap = Time::zero();
+  request->posted = now;
   request->steps.clear();
   request->steps_done = 0;
   if (request->length > request->small.size() && request->large.size() < request->length) [[unlikely]] {
@@ -93,8 +94,7 @@ Request* World::make_request(SimQueuePair& queue_pair, const CheckedRequest& che
 // Every request passes here, so the calls are flattened: most are as short as the call itself.
 [[gnu::flatten]] void SimQueuePair::post_chain(std::span<const CheckedRequest> chain, std::uint64_t first) {
   World& world = initiator_->world;
-  Time& busy_until = initiator_->nic.requester_free;
-  busy_until = std::max(world.now + initiator_->times.doorbell, busy_until) + initiator_->times.chain;
+  Time doorbell_service = initiator_->times.chain;  // before that of the first request
   for (const CheckedRequest& checked : chain) {
     Request* request = world.make_request(*this, checked, first++, *initiator_, *target_);
     const WorkRequest& wr = request->wr;
@@ -108,11 +108,14 @@ Request* World::make_request(SimQueuePair& queue_pair, const CheckedRequest& che
     if (next_to_issue_ == nullptr) {
       if (may_issue(*request)) {
         count_issued(*request, +1);
-        world.issue(*request, /*from_doorbell=*/true);
+        world.issue(*request, std::exchange(doorbell_service, Time::zero()));
       } else {
         next_to_issue_ = request;
       }
     }
+  }
+  if (doorbell_service > Time::zero()) {
+    initiator_->nic.requester.serve(world.now, world.now + initiator_->times.doorbell, doorbell_service);
   }
 }
 
@@ -142,7 +145,7 @@ void SimQueuePair::issue_waiting() {
     Request& request = *next_to_issue_;
     next_to_issue_ = request.next;
     count_issued(request, +1);
-    initiator_->world.issue(request, /*from_doorbell=*/false);
+    initiator_->world.issue(request, Time::zero());
   }
 }
 
@@ -281,8 +284,9 @@ void SimQueuePair::complete_in_order() {
     if (request.wr.signaled) {
       signaled = request.sequence;
       // The NIC's service time delays the next requests, not this completion.
-      Time& busy_until = initiator_->nic.requester_free;
-      busy_until = std::max(world.now, busy_until) + initiator_->times.cqe;
+      if (initiator_->times.cqe > Time::zero()) {
+        initiator_->nic.requester.serve(world.now, world.now, initiator_->times.cqe);
+      }
     }
     world.observe_step(SimStep::Kind::complete, request);
     world.release(request);
@@ -316,17 +320,17 @@ Time World::qp_state_cost(SimNode& node, SimQueuePair& queue_pair) {
   return full ? node.times.qp_miss : Time::zero();
 }
 
-void World::issue(Request& request, bool from_doorbell) {
+void World::issue(Request& request, Time doorbell_service) {
   SimNode& node = *request.initiator;
   const NicTimes& times = node.times;
   const bool carries = request.kind == model::Kind::write || request.kind == model::Kind::send;
   const std::uint64_t bytes = carries ? request.length : 0;
   const std::uint64_t count = packets(bytes, node.profile.link.mtu);
 
-  const Time ready = now + (from_doorbell ? times.doorbell : Time::zero());
-  const Time served = std::max(ready, node.nic.requester_free) + times.request +
-                      times.packet * static_cast<std::int64_t>(count - 1) + qp_state_cost(node, *request.queue_pair);
-  node.nic.requester_free = served;
+  // A request that was held back may be free to go before the NIC knows of it.
+  const Time service = doorbell_service + times.request + times.packet * static_cast<std::int64_t>(count - 1) +
+                       qp_state_cost(node, *request.queue_pair);
+  const Time served = node.nic.requester.serve(now, std::max(now, request.posted + times.doorbell), service);
 
   // `served` may lie ahead. As in respond(), the link's queue counts only the work given and not done: the node's own
   // responses, which may be ready earlier, do not wait for a request that is not.

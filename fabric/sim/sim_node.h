@@ -2,6 +2,7 @@
 #pragma once
 
 #include "request.h"
+#include "requester_queue.h"
 
 #include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/node.h>
@@ -58,7 +59,7 @@ class ReceiveBuffer {
 
 /// When each part of a NIC is free again. A part serves in the order of arrival.
 struct Nic {
-  Time requester_free{};
+  RequesterQueue requester;
   Time responder_free{};
   Time egress_free{};
   Time ingress_free{};

@@ -8,6 +8,7 @@
 //   requester.cpp   response -> delivery -> completion in posting order            (World::deliver, complete)
 //
 // Every part of a NIC serves in the order of arrival, so its queue is one number: the time at which it is free.
+// That of the initiator's part also knows the doorbells that it will see soon (requester_queue.h).
 #pragma once
 
 #include "event_queue.h"
@@ -94,7 +95,8 @@ class World {
                         SimNode& initiator, SimNode& target);
   /// With one reference.
   [[nodiscard]] Connection* make_connection(std::uint64_t number);
-  void issue(Request& request, bool from_doorbell);
+  /// The NIC serves the doorbell first, for so long.
+  void issue(Request& request, Time doorbell_service);
   void fetch(Request& request);
   void arrive(Request& request);
   void begin(Request& request);

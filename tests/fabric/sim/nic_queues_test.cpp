@@ -150,6 +150,38 @@ TEST(NicQueues, AMachineThatOthersMayReachIsAsFastAsOneThatOnlyAsks) {
   EXPECT_EQ(takes(true), takes(false));
 }
 
+Task<void> read_then_add(QueuePair& qp, LocalSpan into, RemoteSpan from, RemoteSpan word) {
+  co_await qp.submit(read(into, from), fetch_add(word, 1).with_fence());
+}
+
+// The fenced request is in the NIC, which serves it when the READ has completed, whatever rings meanwhile.
+TEST(NicQueues, AFencedRequestDoesNotWaitForADoorbellThatIsNotSeenYet) {
+  const auto takes = [&](double doorbell_after_ns) {
+    sim::Simulation world({.profile = steady()});
+    const Machine client(world, "client", steady());
+    const Machine target(world, "target", steady());
+    const Machine third(world, "third", steady());
+    const auto fenced = client.node.connect(target.node);
+    const auto other = client.node.connect(third.node);
+    Time end{};
+    world.reactor().spawn([](QueuePair& qp, const Machine& from, const Machine& to, Time& finished) -> Task<void> {
+      co_await read_then_add(qp, from.buffer(0).subspan(0, 8), to.memory.remote(0, 8), to.memory.remote(8, 8));
+      finished = qp.reactor().now();
+    }(*fenced, client, target, end));
+    if (doorbell_after_ns > 0) {
+      world.reactor().run_for(from_ns(doorbell_after_ns));
+      EXPECT_TRUE(other->post(std::array{read(client.buffer(1).subspan(0, 8), third.memory.remote(0, 8))}));
+    }
+    world.reactor().run();
+    return end;
+  };
+  const Time alone = takes(0);
+  const Time own_service = from_ns(40);  // while the NIC serves the other request, the fenced one waits
+  for (double ns = 100; ns < 2000; ns += 20) {
+    EXPECT_LE(takes(ns), alone + own_service) << ns;
+  }
+}
+
 }  // namespace nic_queues
 }  // namespace
 }  // namespace sidelatch::fabric
