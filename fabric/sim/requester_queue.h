@@ -36,7 +36,7 @@ class RequesterQueue {
     Time arrives;
     Time service;
   };
-  static constexpr std::size_t kMostGone = 1024;
+  static constexpr std::size_t kMostGone = 64;
   static Time end_of(const Work& work, Time free) { return std::max(work.arrives, free) + work.service; }
   void forget_gone() {
     coming_.erase(coming_.begin(), coming_.begin() + static_cast<std::ptrdiff_t>(first_));

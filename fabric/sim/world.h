@@ -8,6 +8,7 @@
 //   requester.cpp   response -> delivery -> completion in posting order            (World::deliver, complete)
 //
 // Every part of a NIC serves in the order of arrival, so its queue is one number: the time at which it is free.
+// That of the initiator's part also knows the doorbells that it will see soon (requester_queue.h).
 #pragma once
 
 #include "event_queue.h"
