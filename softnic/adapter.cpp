@@ -226,9 +226,13 @@ void Adapter::leave() noexcept {
   }
   leave_wire(lock);
   drive();
-  interrupt_thread_while(thread_sleeps_, lock);
+  // From here on the thread begins no wait, whatever other threads of the program call meanwhile.
   stops_ = true;
   thread_may_drive_.notify_all();
+  while (thread_is_in_wire_ || thread_sleeps_) {
+    interrupt_thread_while(thread_is_in_wire_, lock);
+    interrupt_thread_while(thread_sleeps_, lock);
+  }
   wire_.reset();
 }
 

@@ -8,6 +8,7 @@
 
 #include <cxxabi.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -26,6 +27,7 @@ struct Process {
   std::weak_ptr<ProcessNic> nic;
   std::shared_ptr<ProcessNic> kept;
   int keepers = 0;
+  pid_t owner = 0;                                     // of `nic`
   std::vector<std::shared_ptr<ProcessNic>> inherited;  // from parents, by fork()
 };
 
@@ -61,6 +63,9 @@ void watch_forks() {
 
 void say_farewell(void* /*unused*/) {
   Process& ours = process();
+  if (ours.owner != ::getpid()) {
+    return;  // a child of destructors, when the handlers of fork() are gone already
+  }
   // exit() called while the lock is held must not hang.
   const std::unique_lock lock(ours.mutex, std::try_to_lock);
   const std::shared_ptr<ProcessNic> nic = lock ? ours.nic.lock() : nullptr;
@@ -226,6 +231,7 @@ std::shared_ptr<ProcessNic> acquire() {
   if (!nic) {
     nic = std::make_shared<ProcessNic>(settings_from(variable));
     ours.nic = nic;
+    ours.owner = ::getpid();
   }
   if (ours.keepers > 0) {
     ours.kept = nic;
