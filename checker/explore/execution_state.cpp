@@ -525,7 +525,11 @@ bool Execution::could_come_first() const {
     if (queue_pairs_[qp].actor != of) {
       continue;
     }
-    if (queue_pairs_[qp].queue_pair->is_short_of_room() && !has(Mutation::looks_come_first) &&
+    const ModelQueuePair* const pair = queue_pairs_[qp].queue_pair;
+    if (pair == nullptr) {
+      continue;  // destroyed, with nothing in flight
+    }
+    if (pair->is_short_of_room() && !has(Mutation::looks_come_first) &&
         !has(Mutation::full_queues_come_first)) {
       return false;  // if more had completed before, it would not wait, or not be signalled
     }

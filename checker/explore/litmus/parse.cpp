@@ -148,7 +148,7 @@ class Parser {
     if (find_thread(name.text)) {
       cursor_.fail(name, fmt::format("duplicate name: there is a thread {} already", describe(name)));
     }
-    if (test_.nodes.size() + test_.threads.size() == kMaxThreadsAndNodes) {
+    if (test_.nodes.size() + test_.threads.size() >= kMaxThreadsAndNodes) {
       cursor_.fail(name, fmt::format("more than {} threads and nodes with M0", kMaxThreadsAndNodes));
     }
     const auto number = static_cast<std::uint32_t>(test_.threads.size());

@@ -142,6 +142,35 @@ TEST(RevokedQueuePair, MayBeDestroyedBehindItsError) {
   }
 }
 
+Task<void> write_and_fail_over(Client* client, Store* store, fabric::QueuePair* second) {
+  bool failed = false;
+  try {
+    co_await client->qp->submit(fabric::write(client->word(0), store->word(0)));
+  } catch (const std::exception&) {
+    failed = true;
+  }
+  if (failed) {
+    client->qp.reset();
+  }
+  co_await second->submit(fabric::write(client->word(0), store->word(1)));
+  co_await second->submit(fabric::write(client->word(0), store->word(0)));
+}
+
+TEST(RevokedQueuePair, MayBeDestroyedBeforeItsOwnerGoesOnWithAnother) {
+  const Program program = [](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& client = world.make<Client>(world, store, "client");
+    auto& second = world.make<std::unique_ptr<fabric::QueuePair>>(client.node->connect(*store.node));
+    fabric::Node& third = world.add_node("third");
+    world.spawn(*client.node, write_and_fail_over(&client, &store, second.get()));
+    world.spawn(third, revoke_later(&world, &third, &store, client.qp.get()));
+  };
+  for (const Mode mode : {Mode::states, Mode::exhaustive}) {
+    const Verdict verdict = check(program, {.mode = mode, .threads = 1});
+    EXPECT_EQ(verdict.outcome, Outcome::safe) << to_text(verdict);
+  }
+}
+
 TEST(RevokedQueuePair, IsNotDestroyedWithRequestsInFlight) {
   const Verdict verdict = check(ends_its_queue_pair(write_and_leave, false, false), {.threads = 1});
   ASSERT_EQ(verdict.outcome, Outcome::broken);
