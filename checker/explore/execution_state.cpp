@@ -529,8 +529,7 @@ bool Execution::could_come_first() const {
     if (pair == nullptr) {
       continue;  // destroyed, with nothing in flight
     }
-    if (pair->is_short_of_room() && !has(Mutation::looks_come_first) &&
-        !has(Mutation::full_queues_come_first)) {
+    if (pair->is_short_of_room() && !has(Mutation::looks_come_first) && !has(Mutation::full_queues_come_first)) {
       return false;  // if more had completed before, it would not wait, or not be signalled
     }
     if (has(Mutation::deliveries_are_unseen)) {
