@@ -468,7 +468,7 @@ bool Execution::waits_beside_this_step(std::uint16_t of) const {
   if (std::ranges::any_of(actors_[of].suspended, waited_before)) {
     return true;
   }
-  for (std::uint16_t qp = 0; qp < awaited_before_.size(); ++qp) {
+  for (std::size_t qp = 0; qp < awaited_before_.size(); ++qp) {
     const ModelQueuePair* const known = queue_pairs_[qp].queue_pair;
     if (queue_pairs_[qp].actor == of && known != nullptr && awaited_before_[qp] > known->completed_so_far()) {
       return true;

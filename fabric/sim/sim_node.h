@@ -41,7 +41,7 @@ class ReceiveBuffer {
  public:
   /// Mellanox's "HowTo Tune Receive Buffers on Mellanox Adapter Cards" shows a port with 262016 bytes. As long as PCIe
   /// is faster than the link and no WRITE stalls, the buffer holds a few KiB.
-  static constexpr std::uint64_t kBytes = 256 * 1024;
+  static constexpr std::uint64_t kBytes = std::uint64_t{256} * 1024;
 
   /// When a message that has arrived at `received` has room, then or later: no earlier than the messages before it.
   /// `bytes` of it are not placed yet when it has arrived, and all of it is at `placed`.
