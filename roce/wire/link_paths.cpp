@@ -1,5 +1,7 @@
 #include "link_paths.h"
 
+#include "common/same_file.h"
+
 #include <fmt/format.h>
 
 #include <system_error>
@@ -8,12 +10,11 @@ namespace sidelatch::roce {
 
 namespace {
 
-// Without links, "." and "..", as far as the path exists.
+// What cannot be looked up is compared as it is written.
 std::filesystem::path plain_form(const std::filesystem::path& path) {
+  const std::filesystem::path place = place_of_file(path);
   std::error_code error;
-  const std::filesystem::path whole = std::filesystem::absolute(path, error);
-  std::filesystem::path plain = std::filesystem::weakly_canonical(whole, error);
-  return error ? whole.lexically_normal() : plain;
+  return place.empty() ? std::filesystem::absolute(path, error).lexically_normal() : place;
 }
 
 }  // namespace
