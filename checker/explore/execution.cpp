@@ -148,6 +148,8 @@ void Execution::begin(std::vector<std::uint64_t>* start) {
   moment_ = 0;
   next_part_ = 0;
   running_ = crashed_ = watched_ = Event::kNone;
+  going_on_.clear();
+  done_at_head_.reset();
   leases_ended_ = 0;
   posts_left_.reset();
   in_tail_ = liveness_after_crash_ = false;

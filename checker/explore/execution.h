@@ -584,6 +584,11 @@ class Execution final : public World {
   /// The same.
   std::uint64_t on_sleep(fabric::Duration duration, fabric::Waiter& waiter);
   std::uint64_t go_on_later(Step::What what, fabric::Waiter& waiter);
+  std::uint64_t go_on_at_once(Step::What what, fabric::Waiter& waiter);
+  /// A coroutine of the running client has run to its next wait.
+  void settle_what_goes_on();
+  [[nodiscard]] bool is_alone_in_client() const;
+  [[nodiscard]] std::uint64_t done_in_step() const;
   [[nodiscard]] fabric::Time now() const;
   [[nodiscard]] fabric::Time lease_clock() const;
 
@@ -748,7 +753,15 @@ class Execution final : public World {
   bool in_tail_ = false;
   std::uint32_t calls_in_step_ = 0;
   std::uint32_t ended_in_step_ = 0;  // tasks of the client that ran
-  bool acted_in_step_ = false;       // a store or load of the client, before it went on
+  // Coroutines that sleep or try again, and go on in the same step if nothing else of their client waits then.
+  struct GoesOn {
+    fabric::Waiter* waiter = nullptr;
+    Step::What what = Step::What::yield;
+    bool is_head = false;  // of a loop, which only shows what the client knows there
+  };
+  std::vector<GoesOn> going_on_;
+  std::optional<std::uint64_t> done_at_head_;  // done_in_step() when a loop showed its head
+  bool acted_in_step_ = false;                 // a store or load of the client, before it went on
   // When somebody made progress: a task ended, a loop began, or a request took effect whose client had moved on since
   // its post.
   std::vector<Moment> progress_;

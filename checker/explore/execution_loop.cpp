@@ -214,17 +214,30 @@ void Execution::on_retry_cancelled(std::uint64_t number) noexcept {
     });
     std::erase_if(actors_[i].parked, [&](const Parked& parked) { return parked.number == number; });
   }
+  std::erase_if(going_on_, [&](const GoesOn& next) { return reinterpret_cast<std::uintptr_t>(next.waiter) == number; });
+}
+
+// No other task of the running client waits for a step, or could go on before it.
+bool Execution::is_alone_in_client() const {
+  const Actor& actor = actors_[running_];
+  return actor.tasks_left == 1 && actor.suspended.empty() && actor.spawned + spawned_in_step() == 0 &&
+         !reactor_->has_ready();
 }
 
 std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/, Waiter& waiter) {
+  const std::uint16_t of = running_;
+  Actor& actor = actors_[of];
+  Loop& loop = actor.loops[number - 1];
+  const bool is_before_head = loop.retries_to_head != 0;
+  if (is_before_head && !is_alone_in_client()) {
+    --loop.retries_to_head;
+    return 0;  // other worlds do not wait here, so no other task may come between
+  }
   const Zone::Use own(nullptr);
   const Guard::Pause looks(guard_);
-  const std::uint16_t of = running_;
   note_changed_objects(of);
-  Actor& actor = actors_[of];
   actor.last_retry = moment_;
   actor.has_waited = true;
-  Loop& loop = actor.loops[number - 1];
   if (by_states_) {
     return on_retry_by_states(actor, loop, waiter);
   }
@@ -237,12 +250,14 @@ std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/,
   end.clock = in_tail_ || has(Mutation::clock_left_out) ? Time{} : actor.clock;
   end.leases = in_tail_ ? 0 : actor.leases_used;
   end.memory = in_tail_ ? arena_.hash() : 0;
-  if (loop.retries_to_head != 0) {
+  if (is_before_head) {
     if (--loop.retries_to_head == 0) {
       loop.ends.push_back(std::move(end));
     }
-    reactor_->ready(waiter);
-    return ++retries_;
+    const std::uint64_t wait = go_on_at_once(Step::What::retry, waiter);
+    going_on_.back().is_head = true;
+    done_at_head_ = done_in_step();
+    return wait;
   }
   const bool repeated = repeats_an_attempt(actor, loop, end);
   const bool wrote = actor.changes != loop.changes_at_head;
@@ -280,8 +295,7 @@ std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/,
     return go_on_later(Step::What::retry, waiter);
   }
   if (again) {
-    reactor_->ready(waiter);
-    return ++retries_;
+    return go_on_at_once(Step::What::retry, waiter);
   }
   actor.parked.push_back({&waiter, ++retries_, number, actor.progress + actor.changes, state});
   return retries_;

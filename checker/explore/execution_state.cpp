@@ -346,7 +346,8 @@ std::uint64_t Execution::on_retry_by_states(Actor& actor, Loop& loop, Waiter& wa
       observer.retried(actor.tag);
     }
   }
-  if (loop.retries_to_head != 0) {
+  const bool is_before_head = loop.retries_to_head != 0;
+  if (is_before_head) {
     --loop.retries_to_head;
   } else if (++loop.failed > kMostAttempts) {
     is_cut_ = true;
@@ -363,7 +364,11 @@ std::uint64_t Execution::on_retry_by_states(Actor& actor, Loop& loop, Waiter& wa
     look_at(running_, waiter, false, end.state);
     loop.changes_at_head = actor.changes;
   }
-  return go_on_later(Step::What::retry, waiter);
+  const std::uint64_t wait = go_on_later(Step::What::retry, waiter);
+  if (is_before_head) {
+    done_at_head_ = done_in_step();
+  }
+  return wait;
 }
 
 // ---- Steps that may come first.

@@ -379,6 +379,7 @@ void Execution::apply_client(const Action& action) {
       {
         const Zone::Use use(&zone_);
         started_.resume();
+        settle_what_goes_on();
       }
       reactor_->tell_failure();
       note(action.owner);

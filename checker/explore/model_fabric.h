@@ -31,6 +31,7 @@ class ModelReactor final : public fabric::Reactor {
       fabric::Waiter& next = take_ready();
       if (!execution_->part_behind_post(&next)) {
         next.handle.resume();
+        execution_->settle_what_goes_on();
       }
     }
     tell_failure();

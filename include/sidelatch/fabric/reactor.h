@@ -125,10 +125,11 @@ class Reactor {
     SleepAwaiter(const SleepAwaiter&) = delete;
     SleepAwaiter& operator=(const SleepAwaiter&) = delete;
     [[nodiscard]] bool await_ready() const noexcept { return duration_ <= Duration::zero() && loop_ == kNoLoop; }
-    void await_suspend(std::coroutine_handle<> awaiter) {
+    bool await_suspend(std::coroutine_handle<> awaiter) {
       handle = awaiter;
       timer_ =
           loop_ == kNoLoop ? reactor_->start_timer(duration_, *this) : reactor_->start_retry(loop_, duration_, *this);
+      return timer_ != 0;
     }
     void await_resume() noexcept { timer_ = 0; }
 
@@ -226,6 +227,7 @@ class Reactor {
   /// A task goes on behind a post, with no wait between them. `waiter` is its awaiter, or null where it cannot wait.
   /// Returns true if it waits all the same; then the world makes it ready.
   virtual bool part_behind_post(Waiter* /*waiter*/) { return false; }
+  /// As start_timer(), but 0: `waiter` goes on without a wait.
   [[nodiscard]] virtual std::uint64_t start_retry(LoopId /*loop*/, Duration duration, Waiter& waiter) {
     return start_timer(duration, waiter);
   }

@@ -2,6 +2,8 @@
 // destroy one before its next step.
 #include "started.h"
 #include <sidelatch/explore/gtest.h>
+#include <sidelatch/sync/exclusive_latch.h>
+#include <sidelatch/sync/session.h>
 
 #include "checking.h"
 #include "clients.h"
@@ -9,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -19,9 +22,10 @@ namespace {
 using fabric::Task;
 using fabric::model::Preset;
 
-enum class Waits : std::uint8_t { yield, load, in_vain, fence, write };
+enum class Waits : std::uint8_t { yield, load, in_vain, fence, write, sleep, retry };
 
-// A step, or something that others can see.
+// A step, something that others can see, or a wait that is a step only if something else of the client may come
+// between.
 Task<void> wait_so(Client* client, Store* store, Waits waits) {
   fabric::Cpu& cpu = client->node->cpu();
   switch (waits) {
@@ -41,6 +45,15 @@ Task<void> wait_so(Client* client, Store* store, Waits waits) {
     case Waits::write:
       co_await client->qp->write(client->word(2), store->word(0));
       break;
+    case Waits::sleep:
+      co_await client->qp->reactor().sleep(fabric::from_ns(100));
+      break;
+    case Waits::retry: {
+      fabric::Reactor& reactor = client->qp->reactor();
+      const auto loop = reactor.begin_retries();
+      co_await reactor.retry(loop, fabric::from_ns(100));
+      break;
+    }
   }
 }
 
@@ -87,7 +100,7 @@ std::string shown(Preset preset, Mode mode, Waits waits) {
 TEST(StartedCoroutines, MayGoOnBeforeTheyAreDestroyedOrNot) {
   for (const Preset preset : kPresets) {
     for (const Mode mode : {Mode::exhaustive, Mode::plain, Mode::states}) {
-      for (const Waits waits : {Waits::yield, Waits::load, Waits::in_vain, Waits::fence}) {
+      for (const Waits waits : {Waits::yield, Waits::load, Waits::in_vain, Waits::fence, Waits::sleep, Waits::retry}) {
         for (const std::uint64_t allowed : {0U, 1U}) {
           if (mode == Mode::plain && waits == Waits::fence) {
             continue;  // it takes long
@@ -126,7 +139,7 @@ Task<void> start_and_look(Client* client, Store* store, Waits waits, std::uint64
 TEST(StartedCoroutines, ComeInAnyOrderWithTheirTask) {
   for (const Preset preset : kPresets) {
     for (const Mode mode : {Mode::exhaustive, Mode::states}) {
-      for (const Waits waits : {Waits::yield, Waits::load, Waits::write}) {
+      for (const Waits waits : {Waits::yield, Waits::load, Waits::write, Waits::sleep, Waits::retry}) {
         for (const std::uint64_t allowed : {0U, 1U}) {
           const Program program = [waits, allowed](World& world) {
             auto& store = world.make<Store>(world);
@@ -141,6 +154,122 @@ TEST(StartedCoroutines, ComeInAnyOrderWithTheirTask) {
         }
       }
     }
+  }
+}
+
+// Two coroutines sleep. The one that sleeps later may go on first.
+Task<void> start_two(Client* client, Store* store, std::uint64_t allowed) {
+  std::uint64_t first = 0;
+  std::uint64_t order = 0;
+  const Started one = wait_and_tell(client, store, Waits::sleep, &first);
+  co_await wait_so(client, store, Waits::sleep);
+  order = first;
+  while (!one.done()) {
+    co_await client->world->yield(*client->node);
+  }
+  client->world->require(order == allowed, "the other one was first");
+}
+
+TEST(StartedCoroutines, MaySleepBesideTheirTask) {
+  for (const Mode mode : {Mode::exhaustive, Mode::plain, Mode::states}) {
+    for (const std::uint64_t allowed : {0U, 1U}) {
+      const Program program = [allowed](World& world) {
+        auto& store = world.make<Store>(world);
+        auto& client = world.make<Client>(world, store, "client");
+        world.spawn(*client.node, start_two(&client, &store, allowed));
+      };
+      Options options = under(Preset::strict);
+      options.mode = mode;
+      options.max_events = 100;
+      options.walks = 0;
+      EXPECT_TRUE(is_broken(program, options, Kind::assertion)) << shown(Preset::strict, mode, Waits::sleep);
+    }
+  }
+}
+
+// An object with a latch, and the client that latches it. The loops of the library pause at their heads, in worlds that
+// explore only.
+struct Latched {
+  explicit Latched(World& the_world)
+      : world(&the_world),
+        layout(scheme.shape(8, sync::LayoutKind::padded), sync::LayoutKind::padded, 1),
+        memory_node(&the_world.add_node("memory")),
+        memory(memory_node->allocate(layout.total_bytes(), fabric::Access::remote_all)),
+        objects(layout, memory.remote()),
+        node(&the_world.add_node("client")),
+        zero(node->allocate(64, fabric::Access::local_write)),
+        qp(the_world.connect(*node, *memory_node, 0, {})),
+        session(*qp, sync::buffer_bytes(layout.shape())) {}
+
+  [[nodiscard]] std::uint64_t latch() const {
+    return word_in(memory.bytes(), objects.at(0).latch().address.value - memory.remote().address.value);
+  }
+
+  World* world;
+  sync::ExclusiveLatch scheme;
+  sync::Layout layout;
+  fabric::Node* memory_node;
+  fabric::MemoryRegion memory;
+  sync::ObjectArray objects;
+  fabric::Node* node;
+  fabric::MemoryRegion zero;
+  std::unique_ptr<fabric::QueuePair> qp;
+  sync::Session session;
+  bool is_over = false;
+};
+
+Task<void> latch_and_unlatch(Latched* own) {
+  sync::ExclusiveGuard guard = co_await own->scheme.latch(own->session, own->objects.at(0));
+  co_await guard.abort();
+  own->is_over = true;
+}
+
+Started latch_and_unlatch_beside(Latched* own) { co_await latch_and_unlatch(own); }
+
+// Frees the latch right behind the operation that has asked for it, on the same queue pair. The operation's first
+// requests are before it, in all worlds, so the latch is unlatched twice.
+Task<void> free_and_wait(Latched* own) {
+  co_await own->qp->write(own->zero.local(0, 8), own->objects.at(0).latch());
+  while (!own->is_over) {
+    co_await own->world->yield(*own->node);
+  }
+}
+
+Task<void> spawn_and_free(Latched* own) {
+  own->qp->reactor().spawn(latch_and_unlatch(own));
+  co_await free_and_wait(own);
+}
+
+Task<void> start_and_free(Latched* own) {
+  const Started beside = latch_and_unlatch_beside(own);
+  co_await free_and_wait(own);
+}
+
+Program frees_behind(Task<void> (*task)(Latched*)) {
+  return [task](World& world) {
+    auto& own = world.make<Latched>(world);
+    world.spawn(*own.node, task(&own));
+    world.at_end([&own, &world](const Order&) { world.require(own.latch() == 0, "the latch was free before"); });
+  };
+}
+
+TEST(StartedOperations, PostBeforeWhoHasSpawnedThemGoesOn) {
+  for (const Mode mode : {Mode::exhaustive, Mode::plain, Mode::states}) {
+    Options options = under(Preset::strict);
+    options.mode = mode;
+    options.walks = 0;
+    EXPECT_TRUE(is_broken(frees_behind(spawn_and_free), options, Kind::assertion)) << shown(Preset::strict, mode, {});
+  }
+}
+
+// The explorer sees only afterwards that the coroutine had a task beside it.
+TEST(StartedOperations, OfACoroutineThatATaskStartsByItselfAreBounded) {
+  for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+    Options options = under(Preset::strict);
+    options.mode = mode;
+    const Verdict verdict = check(frees_behind(start_and_free), options);
+    EXPECT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
+    EXPECT_NE(to_text(verdict).find("let Reactor::spawn start it"), std::string::npos) << to_text(verdict);
   }
 }
 
