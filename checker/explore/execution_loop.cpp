@@ -217,6 +217,42 @@ void Execution::on_retry_cancelled(std::uint64_t number) noexcept {
   std::erase_if(going_on_, [&](const GoesOn& next) { return reinterpret_cast<std::uintptr_t>(next.waiter) == number; });
 }
 
+// It goes on in this step, unless it turns out that something else of its client does: a task may have started it by
+// itself, and goes on first.
+std::uint64_t Execution::go_on_at_once(Step::What what, Waiter& waiter) {
+  going_on_.push_back({&waiter, what});
+  return reinterpret_cast<std::uintptr_t>(&waiter);
+}
+
+void Execution::settle_what_goes_on() {
+  if (going_on_.empty() && !done_at_head_) {
+    return;
+  }
+  const Zone::Use own(nullptr);
+  if (done_at_head_ && !has(Mutation::heads_are_waits) && (*done_at_head_ != done_in_step() || reactor_->has_ready())) {
+    note_blind_spot(fmt::format(
+        "{}, which has started a coroutine by itself that begins an operation of the library, and goes on (let "
+        "Reactor::spawn start it),",
+        actors_[running_].name));
+  }
+  done_at_head_.reset();
+  const bool at_once = going_on_.size() == 1 && !reactor_->has_ready() && (runs_the_dead() || is_undisturbed(running_));
+  for (const GoesOn& next : going_on_) {
+    if (at_once || next.is_head) {
+      reactor_->ready(*next.waiter);
+    } else {
+      static_cast<void>(go_on_later(next.what, *next.waiter));
+    }
+  }
+  going_on_.clear();
+}
+
+// What the running client has done in this step, as a number that grows.
+std::uint64_t Execution::done_in_step() const {
+  return event_->posts.size() + event_->receives.size() + event_->suspensions.size() + going_on_.size() +
+         ended_in_step_ + calls_in_step_ + actors_[running_].progress;
+}
+
 // No other task of the running client waits for a step, or could go on before it.
 bool Execution::is_alone_in_client() const {
   const Actor& actor = actors_[running_];
@@ -229,7 +265,7 @@ std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/,
   Actor& actor = actors_[of];
   Loop& loop = actor.loops[number - 1];
   const bool is_before_head = loop.retries_to_head != 0;
-  if (is_before_head && !is_alone_in_client()) {
+  if (is_before_head && !is_alone_in_client() && !has(Mutation::heads_are_waits)) {
     --loop.retries_to_head;
     return 0;  // other worlds do not wait here, so no other task may come between
   }

@@ -81,42 +81,6 @@ std::uint64_t Execution::go_on_later(Step::What what, Waiter& waiter) {
   return reinterpret_cast<std::uintptr_t>(&waiter);
 }
 
-// It goes on in this step, unless it turns out that something else of its client does: a task may have started it by
-// itself, and goes on first.
-std::uint64_t Execution::go_on_at_once(Step::What what, Waiter& waiter) {
-  going_on_.push_back({&waiter, what});
-  return reinterpret_cast<std::uintptr_t>(&waiter);
-}
-
-void Execution::settle_what_goes_on() {
-  if (going_on_.empty() && !done_at_head_) {
-    return;
-  }
-  const Zone::Use own(nullptr);
-  if (done_at_head_ && (*done_at_head_ != done_in_step() || reactor_->has_ready())) {
-    note_blind_spot(fmt::format(
-        "{}, which has started a coroutine by itself that begins an operation of the library, and goes on (let "
-        "Reactor::spawn start it),",
-        actors_[running_].name));
-  }
-  done_at_head_.reset();
-  const bool at_once = going_on_.size() == 1 && !reactor_->has_ready() && (runs_the_dead() || is_undisturbed(running_));
-  for (const GoesOn& next : going_on_) {
-    if (at_once || next.is_head) {
-      reactor_->ready(*next.waiter);
-    } else {
-      static_cast<void>(go_on_later(next.what, *next.waiter));
-    }
-  }
-  going_on_.clear();
-}
-
-// What the running client has done in this step, as a number that grows.
-std::uint64_t Execution::done_in_step() const {
-  return event_->posts.size() + event_->receives.size() + event_->suspensions.size() + going_on_.size() +
-         ended_in_step_ + calls_in_step_ + actors_[running_].progress;
-}
-
 // What a task has stored to its own memory after its last post before a crash would stay, which need not be so.
 void Execution::refuse_crash_with_shared_memory(const Actor& actor) {
   if (actor.can_crash && !actor.shared.empty()) {

@@ -1,5 +1,5 @@
-// Faults that tests plant in the explorer. tests/checker/explore/oracle/mutants_test.cpp plants each, and the oracle
-// must catch it: so the comparison with the oracle is worth something. Nothing else sets one.
+// Faults that tests plant in the explorer, and must catch: so they are worth something. Most are planted in
+// tests/checker/explore/oracle/mutants_test.cpp, for the comparison with the oracle. Nothing else sets one.
 #pragma once
 
 #include <atomic>
@@ -29,6 +29,7 @@ enum class Mutation : std::uint8_t {
   crashes_after_all_posts,  ///< and not between them
   clients_begin,            ///< before they crash
   the_dead_go_on,           ///< to their next wait
+  heads_are_waits,          ///< of loops of the library, although other tasks of the client could come between
   // The end.
   nobody_is_stuck,
   // What a state is, in the search through states.
