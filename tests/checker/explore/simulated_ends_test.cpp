@@ -364,8 +364,8 @@ std::string unseen(std::uint64_t program, Mode mode, Count& count) {
   const Text text = text_of(program);
   Options options = under(Preset::observed);
   options.mode = mode;
-  options.max_executions = takes_long() ? 20'000 : 3000;
-  options.max_states = takes_long() ? 100'000 : 15'000;
+  options.max_executions = takes_long() ? 20'000 : kSanitized ? 500 : 3000;
+  options.max_states = takes_long() ? 100'000 : kSanitized ? 2000 : 15'000;
   Explored explored;
   explore_all(text, options, explored);
   if (explored.verdict.outcome != Outcome::safe) {
