@@ -398,7 +398,7 @@ class SimulatedEndsBy : public ::testing::TestWithParam<Mode> {};
 
 TEST_P(SimulatedEndsBy, AreAmongThoseThatTheExplorerSees) {
   const std::uint64_t first = number_or("SIDELATCH_SIMULATED_FIRST", 1);
-  const std::uint64_t programs = number_or("SIDELATCH_SIMULATED_PROGRAMS", takes_long() ? 1000 : kSanitized ? 8 : 40);
+  const std::uint64_t programs = number_or("SIDELATCH_SIMULATED_PROGRAMS", takes_long() ? 120 : kSanitized ? 8 : 40);
   Count count;
   for (std::uint64_t program = first; program < first + programs; ++program) {
     EXPECT_EQ(unseen(program, GetParam(), count), "") << "program " << program;
