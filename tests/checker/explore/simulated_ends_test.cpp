@@ -21,7 +21,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -388,14 +387,9 @@ std::string unseen(std::uint64_t program, Mode mode, Count& count) {
   return "";
 }
 
-// A number from the environment, to run a part: SIDELATCH_SIMULATED_FIRST=501 SIDELATCH_SIMULATED_PROGRAMS=500.
-std::uint64_t number_or(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
-  return text == nullptr ? otherwise : std::stoull(text);
-}
-
 class SimulatedEndsBy : public ::testing::TestWithParam<Mode> {};
 
+// To run a part: SIDELATCH_SIMULATED_FIRST=501 SIDELATCH_SIMULATED_PROGRAMS=500.
 TEST_P(SimulatedEndsBy, AreAmongThoseThatTheExplorerSees) {
   const std::uint64_t first = number_or("SIDELATCH_SIMULATED_FIRST", 1);
   const std::uint64_t programs = number_or("SIDELATCH_SIMULATED_PROGRAMS", takes_long() ? 120 : kSanitized ? 8 : 40);

@@ -187,6 +187,29 @@ TEST(StartedCoroutines, MaySleepBesideTheirTask) {
   }
 }
 
+// It sleeps, and is destroyed in the same step: nothing is left of it that would go on.
+Task<void> start_and_destroy_at_once(Client* client, Store* store, Waits waits) {
+  std::uint64_t told = 0;
+  { const Started other = wait_and_tell(client, store, waits, &told); }
+  co_await client->world->yield(*client->node);
+  client->world->require(told == 0, "the coroutine went on without its frame");
+}
+
+TEST(StartedCoroutines, MayBeDestroyedInTheStepInWhichTheySleep) {
+  for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+    for (const Waits waits : {Waits::sleep, Waits::retry}) {
+      const Program program = [waits](World& world) {
+        auto& store = world.make<Store>(world);
+        auto& client = world.make<Client>(world, store, "client");
+        world.spawn(*client.node, start_and_destroy_at_once(&client, &store, waits));
+      };
+      Options options = under(Preset::observed);
+      options.mode = mode;
+      EXPECT_TRUE(is_safe(program, options)) << shown(Preset::observed, mode, waits);
+    }
+  }
+}
+
 // An object with a latch, and the client that latches it. The loops of the library pause at their heads, in worlds that
 // explore only.
 struct Latched {

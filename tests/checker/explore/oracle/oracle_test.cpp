@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <string>
@@ -19,12 +18,7 @@ namespace {
 
 using fabric::model::Preset;
 
-// A number from the environment, to run a part: SIDELATCH_ORACLE_FIRST=501 SIDELATCH_ORACLE_PROGRAMS=500.
-std::uint64_t number_or(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
-  return text == nullptr ? otherwise : std::stoull(text);
-}
-
+// To run a part: SIDELATCH_ORACLE_FIRST=501 SIDELATCH_ORACLE_PROGRAMS=500.
 std::uint64_t first_seed() { return number_or("SIDELATCH_ORACLE_FIRST", 1); }
 
 // 10 000 programs for each preset with SIDELATCH_LONG=1.
