@@ -162,7 +162,9 @@ Task<void> BTree::open(Worker& worker) const {
     throw std::invalid_argument(
         "a worker of another tree: its spare nodes and its cache are of that tree; make one for this tree");
   }
-  if (!worker.reactor().explores()) {
+  if (worker.reactor().explores()) {
+    co_await worker.reactor().sleep(from_ns(1));  // it waits here in other worlds, and other tasks go on
+  } else {
     co_await open_superblocks(worker, heads_, superblocks_);
   }
   worker.note_opened(number_);

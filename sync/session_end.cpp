@@ -69,7 +69,14 @@ bool Session::begin_end() {
   const Reactor& reactor = qp_->reactor();
   const bool has_work =
       !unlatches_.empty() || !unlatches_apart_.empty() || !owed_.empty() || !in_doubt_.empty() || !is_placed();
-  if (!has_work || reactor.explores() || reactor.abandons_tasks()) {
+  if (!has_work || reactor.abandons_tasks()) {
+    return false;
+  }
+  if (reactor.explores()) {
+    // To wait longer, as other worlds do, would show nothing more. To give latches back would.
+    if (!owed_.empty()) {
+      reactor.is_not_explored("ends a session that has a latch to give back (let it co_await close() before)");
+    }
     return false;
   }
   notice_failure();

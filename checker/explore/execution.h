@@ -195,8 +195,8 @@ class Execution final : public World {
   [[nodiscard]] const Failure* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
   /// Whether a loop was cut in this execution, so that what would have followed is unknown.
   [[nodiscard]] bool is_cut() const noexcept { return is_cut_; }
-  /// Whether a client has changed behind its crash what others could see. Then this is no execution of the program, and
-  /// blind_spot() says so.
+  /// Whether a client has changed behind its crash what others could see, or has done something else that is not
+  /// explored. Then what follows is no execution of the program, and blind_spot() says so.
   [[nodiscard]] bool is_void() const noexcept { return is_void_; }
   /// The first loop that was cut since forget_cuts(), in any execution.
   [[nodiscard]] const std::optional<Cut>& first_cut() const noexcept { return first_cut_; }
@@ -564,6 +564,8 @@ class Execution final : public World {
   void on_spares_end(const fabric::Reactor::Spares& spares) noexcept { std::erase(spares_, &spares); }
   void on_tally_read() const noexcept { tally_read_ = true; }
   void on_progress_read(const fabric::QueuePair* queue_pair, bool changes_alone) const;
+  /// What the running client does is not explored, and what follows is void.
+  void on_not_explored(std::string_view what) noexcept;
   [[nodiscard]] Moment shown(Moment moment) const;
   void spawned_task_failed(const std::exception_ptr& failure);
   /// What belongs to the actor's node, whose memory its CPU threads see, too.

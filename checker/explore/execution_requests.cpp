@@ -116,6 +116,16 @@ void Execution::on_progress_read(const QueuePair* queue_pair, bool changes_alone
   }
 }
 
+void Execution::on_not_explored(std::string_view what) noexcept {
+  if (running_ == Event::kNone || runs_the_dead() || failure_) {
+    return;
+  }
+  is_void_ = true;
+  no_states_ = "a client does what is not explored";
+  const Zone::Use own(nullptr);
+  note_blind_spot(fmt::format("{}, which {},", actors_[running_].name, what));
+}
+
 void Execution::on_tally(std::span<const std::byte> tally) {
   const Zone::Use own(nullptr);
   tallies_.push_back({tally, zone_.life_at(tally.data())});

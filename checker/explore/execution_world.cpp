@@ -209,7 +209,7 @@ bool Execution::crashed() const {
 void Execution::fail(Kind kind, std::string what) {
   // No destructor of the dead runs, nor of those who wait for them.
   const bool is_of_the_dead = runs_the_dead() || (ends_tasks_ && crashed_ != Event::kNone);
-  if (!failure_ && !is_of_the_dead) {
+  if (!failure_ && !is_of_the_dead && !is_void_) {
     const Zone::Use own(nullptr);
     // A copy: the program's heap ends with the execution.
     failure_ = Failure{kind, std::string(what), moment_, {}, false};  // NOLINT(performance-unnecessary-value-param)

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string_view>
 
 namespace sidelatch::explore {
 
@@ -49,8 +50,13 @@ class ModelReactor final : public fabric::Reactor {
 
  protected:
   bool part_behind_post(fabric::Waiter* waiter) override { return execution_->part_behind_post(waiter); }
-  // Only the explorer drives this reactor.
-  bool advance(std::optional<fabric::Time> /*limit*/) override { return false; }
+  // The explorer alone drives this reactor, and calls none of what calls this.
+  bool advance(std::optional<fabric::Time> /*limit*/) override {
+    execution_->on_not_explored(
+        "makes the world go on (Reactor::run, run_for, wait_until_idle), and waits in no step "
+        "(co_await what it waits for)");
+    return false;
+  }
   std::uint64_t start_timer(fabric::Duration duration, fabric::Waiter& waiter) override {
     return execution_->on_sleep(duration, waiter);
   }
@@ -65,6 +71,7 @@ class ModelReactor final : public fabric::Reactor {
   void note_progress(const fabric::QueuePair* of, bool changes_alone) const override {
     execution_->on_progress_read(of, changes_alone);
   }
+  void note_not_explored(std::string_view what) const noexcept override { execution_->on_not_explored(what); }
   [[nodiscard]] std::uint64_t start_retry(LoopId loop, fabric::Duration duration, fabric::Waiter& waiter) override {
     return execution_->on_retry(loop, duration, waiter);
   }

@@ -193,6 +193,14 @@ class Reactor {
     }
   }
 
+  /// A world that explores does not explore what the running client does now, and judges nothing of what follows:
+  /// `what` says what it is, as what follows "a client, which ".
+  void is_not_explored(std::string_view what) const noexcept {
+    if (explores_) [[unlikely]] {
+      note_not_explored(what);
+    }
+  }
+
   /// Whether this is a world that explores.
   [[nodiscard]] bool explores() const noexcept { return explores_; }
 
@@ -231,6 +239,7 @@ class Reactor {
   [[nodiscard]] virtual std::uint64_t start_retry(LoopId /*loop*/, Duration duration, Waiter& waiter) {
     return start_timer(duration, waiter);
   }
+  virtual void note_not_explored(std::string_view /*what*/) const noexcept {}
   bool explores_ = false;
 
   /// Resumes tasks until none is ready.

@@ -10,6 +10,9 @@
 #include <sidelatch/checker/schemes.h>
 #include <sidelatch/explore/check.h>
 #include <sidelatch/fabric/sim/simulation.h>
+#include <sidelatch/structures/client.h>
+#include <sidelatch/structures/hash_table.h>
+#include <sidelatch/structures/superblock.h>
 #include <sidelatch/sync/scheme.h>
 #include <sidelatch/sync/session.h>
 
@@ -23,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -37,8 +41,8 @@ using namespace fabric;
 using fabric::model::Preset;
 
 enum class What : std::uint8_t {
-  update,  // of an object: adds `value`
-  read,    // of an object, into the log
+  update,  // of an object: adds `value`; of a table: put() of it
+  read,    // of an object, into the log; of a table: get()
   write,   // of a word, and waits
   send,    // of a word, and does not wait
   add,     // to a word; the old value comes into the log
@@ -67,11 +71,12 @@ constexpr std::uint64_t kPlaces = 5;  // of a record: the payload, and its first
 
 struct Text {
   std::string_view scheme;
+  bool of_table = false;                   // the object is the one value of a hash table over the scheme
   std::uint64_t tasks = 1;                 // of each client: so many of its lists
   std::vector<std::vector<List>> clients;  // of each the lists of its tasks, and those that they start
 
   [[nodiscard]] std::string to_string() const {
-    std::string text = fmt::format("{}, {} tasks\n", scheme, tasks);
+    std::string text = fmt::format("{}{}, {} tasks\n", of_table ? "a table over " : "", scheme, tasks);
     for (std::size_t client = 0; client < clients.size(); ++client) {
       for (std::size_t number = 0; number < clients[client].size(); ++number) {
         text += fmt::format("client {}, list {}:", client, number);
@@ -94,6 +99,7 @@ Text text_of(std::uint64_t seed) {
       "latch-ticket/combined",   "optimistic/two-read",           "optimistic/farm",
       "optimistic/copy-on-write"};
   Text text{.scheme = kSchemes.at(below(kSchemes.size())), .tasks = 1 + (below(3) == 0 ? 1U : 0U), .clients = {}};
+  text.of_table = seed % 3 == 0 && text.scheme != "latch-ticket/combined";  // of which structures cannot be
   const std::uint64_t clients = 1 + below(2);
   const std::uint64_t size = clients * text.tasks;
   for (std::uint64_t client = 0; client < clients; ++client) {
@@ -135,20 +141,29 @@ Text text_of(std::uint64_t seed) {
 // ---- The program, in any world.
 
 struct Place {
-  Place(Node& the_node, std::string_view name)
-      : scheme(checker::select_scheme(name).scheme),
+  Place(Node& the_node, const Text& text)
+      : scheme(checker::select_scheme(text.scheme).scheme),
+        options{.addressing = structures::Addressing::perfect, .value_bytes = 8, .capacity = kObjects},
+        begins(text.of_table ? structures::kSuperblockBytes : 0),
         layout(scheme->shape(8, scheme->default_layout()), scheme->default_layout(), kObjects),
         node(&the_node),
-        memory(node->allocate(layout.total_bytes(), Access::remote_all)),
+        memory(node->allocate(begins + layout.total_bytes(), Access::remote_all)),
         words(node->allocate(kWords * 64, Access::remote_all)),
-        objects(layout, memory.remote()) {}
+        objects(layout, memory.remote(begins, layout.total_bytes())) {
+    if (text.of_table) {
+      table.emplace(*scheme, options, std::array{memory.remote()});
+    }
+  }
 
   std::unique_ptr<sync::Scheme> scheme;
+  structures::HashTableOptions options;
+  std::uint64_t begins;  // the objects, behind the superblock of a table, which the explorer does not write
   sync::Layout layout;
   Node* node;
   MemoryRegion memory;
   MemoryRegion words;
   sync::ObjectArray objects;
+  std::optional<structures::HashTable> table;
 };
 
 struct Worker {
@@ -158,7 +173,12 @@ struct Worker {
         buffers(node.allocate(the_lists.size() * 8 * 64, Access::local_write)),
         qp(std::move(queue_pair)) {
     for (std::size_t i = 0; i < lists->size(); ++i) {
-      sessions.push_back(std::make_unique<sync::Session>(*qp, sync::buffer_bytes(place->layout.shape())));
+      if (place->table) {
+        const std::array memory_nodes = {place->node};
+        clients.push_back(std::make_unique<structures::Client>(node, memory_nodes, place->table->buffer_bytes()));
+      } else {
+        sessions.push_back(std::make_unique<sync::Session>(*qp, sync::buffer_bytes(place->layout.shape())));
+      }
     }
   }
   [[nodiscard]] Duration pause() {
@@ -172,7 +192,8 @@ struct Worker {
   const std::vector<List>* lists;
   MemoryRegion buffers;
   std::unique_ptr<QueuePair> qp;
-  std::vector<std::unique_ptr<sync::Session>> sessions;
+  std::vector<std::unique_ptr<sync::Session>> sessions;      // of each list
+  std::vector<std::unique_ptr<structures::Client>> clients;  // the same
   std::array<std::uint64_t, 32> logged{};
   std::size_t length = 0;
   std::uint64_t flag = 0;
@@ -190,32 +211,50 @@ Task<void> do_beside(Worker* own, std::size_t number) {
 
 Started do_by_itself(Worker* own, std::size_t number) { co_await do_beside(own, number); }
 
+Task<void> update(Worker* own, std::size_t number, Statement one) {
+  if (own->place->table) {
+    std::array<std::byte, 8> value{};
+    std::memcpy(value.data(), &one.value, sizeof one.value);
+    const structures::Outcome outcome = co_await own->place->table->put(*own->clients[number], one.at, value);
+    own->log(static_cast<std::uint64_t>(outcome));
+    co_return;
+  }
+  const bool updated = co_await own->place->scheme->update(*own->sessions[number], own->place->objects.at(one.at),
+                                                           [one](std::span<std::byte> payload) {
+                                                             const std::uint64_t sum = word_in(payload) + one.value;
+                                                             std::memcpy(payload.data(), &sum, sizeof sum);
+                                                           });
+  own->log(updated ? 1 : 0);
+}
+
+Task<void> read(Worker* own, std::size_t number, Statement one) {
+  std::array<std::byte, 8> payload{};
+  bool was_read = false;
+  if (own->place->table) {
+    const structures::Outcome outcome = co_await own->place->table->get(*own->clients[number], one.at, payload);
+    was_read = outcome == structures::Outcome::done;
+  } else {
+    const sync::ReadResult result =
+        co_await own->place->scheme->read(*own->sessions[number], own->place->objects.at(one.at), payload);
+    was_read = result.accepted;
+  }
+  own->log(was_read ? word_in(payload) : ~std::uint64_t{0});
+}
+
 Task<void> do_list(Worker* own, std::size_t number) {
   const List& list = (*own->lists)[number];
-  sync::Session& session = *own->sessions[number];
   QueuePair& qp = *own->qp;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Statement& one = list[i];
     const LocalSpan local = own->buffers.local((number * 8 + i) * 64, 8);
     const RemoteSpan word = own->place->words.remote(one.at % kWords * 64, 8);
     switch (one.what) {
-      case What::update: {
-        const std::uint64_t more = one.value;
-        const bool updated = co_await own->place->scheme->update(session, own->place->objects.at(one.at),
-                                                                 [more](std::span<std::byte> payload) {
-                                                                   const std::uint64_t sum = word_in(payload) + more;
-                                                                   std::memcpy(payload.data(), &sum, sizeof sum);
-                                                                 });
-        own->log(updated ? 1 : 0);
+      case What::update:
+        co_await update(own, number, one);
         break;
-      }
-      case What::read: {
-        std::array<std::byte, 8> payload{};
-        const sync::ReadResult result =
-            co_await own->place->scheme->read(session, own->place->objects.at(one.at), payload);
-        own->log(result.accepted ? word_in(payload) : ~std::uint64_t{0});
+      case What::read:
+        co_await read(own, number, one);
         break;
-      }
       case What::write:
       case What::send:
         std::memcpy(local.data, &one.value, sizeof one.value);
@@ -284,9 +323,9 @@ using End = std::vector<std::uint64_t>;
 template <class Workers>
 End end_of(const Place& place, const Workers& workers) {
   End end;
-  for (const MemoryRegion* const region : {&place.memory, &place.words}) {
-    for (std::uint64_t at = 0; at + 8 <= region->bytes().size(); at += 8) {
-      end.push_back(word_in(region->bytes(), at));
+  for (const std::span<const std::byte> bytes : {place.memory.bytes().subspan(place.begins), place.words.bytes()}) {
+    for (std::uint64_t at = 0; at + 8 <= bytes.size(); at += 8) {
+      end.push_back(word_in(bytes, at));
     }
   }
   for (const auto& worker : workers) {
@@ -301,7 +340,7 @@ End simulate(const Text& text, std::uint64_t seed) {
   // What holds under the strict rules may happen under the others, and READs then keep their place.
   sim::Simulation world(
       {.profile = profile, .rules = rules_of(seed % 2 == 0 ? Preset::strict : Preset::observed), .seed = seed});
-  Place place(world.add_node("memory"), text.scheme);
+  Place place(world.add_node("memory"), text);
   std::vector<std::unique_ptr<Worker>> workers;
   for (const std::vector<List>& lists : text.clients) {
     Node& node = world.add_node("client");
@@ -327,7 +366,7 @@ void explore_all(const Text& text, Options options, Explored& found) {
   options.look_for_shorter = 0;
   found.verdict = check(
       [&](World& world) {
-        auto& place = world.make<Place>(world.add_node("memory"), text.scheme);
+        auto& place = world.make<Place>(world.add_node("memory"), text);
         auto& workers = world.make<std::vector<Worker*>>();
         for (const std::vector<List>& lists : text.clients) {
           Node& node = world.add_node("client");

@@ -2,6 +2,9 @@
 // destroy one before its next step.
 #include "started.h"
 #include <sidelatch/explore/gtest.h>
+#include <sidelatch/structures/client.h>
+#include <sidelatch/structures/hash_table.h>
+#include <sidelatch/structures/superblock.h>
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/session.h>
 
@@ -10,6 +13,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -293,6 +298,70 @@ TEST(StartedOperations, OfACoroutineThatATaskStartsByItselfAreBounded) {
     const Verdict verdict = check(frees_behind(start_and_free), options);
     EXPECT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
     EXPECT_NE(to_text(verdict).find("let Reactor::spawn start it"), std::string::npos) << to_text(verdict);
+  }
+}
+
+// A table with one value, and its client.
+struct Tabled {
+  explicit Tabled(World& world)
+      : bytes(structures::HashTable::bytes_needed(scheme, options, 1)),
+        memory_nodes{&world.add_node("memory")},
+        memory(memory_nodes[0]->allocate(bytes, fabric::Access::remote_all)),
+        table(scheme, options, std::array{memory.remote()}),
+        node(&world.add_node("client")),
+        client(*node, memory_nodes, table.buffer_bytes()) {}
+
+  [[nodiscard]] fabric::RemoteSpan latch() const {
+    const std::uint64_t at = structures::kSuperblockBytes + table.layout().latch(0);
+    return memory.remote(at, 8);
+  }
+
+  sync::ExclusiveLatch scheme;
+  structures::HashTableOptions options{.addressing = structures::Addressing::perfect, .value_bytes = 8, .capacity = 1};
+  std::uint64_t bytes;
+  std::array<fabric::Node*, 1> memory_nodes;
+  fabric::MemoryRegion memory;
+  structures::HashTable table;
+  fabric::Node* node;
+  structures::Client client;
+};
+
+Task<void> put(Tabled* own) {
+  const std::array<std::byte, 8> value{};
+  const structures::Outcome outcome = co_await own->table.put(own->client, 0, value);
+  static_cast<void>(outcome);
+}
+
+// Looks at the latch right behind the operation that it has spawned, on the same queue pair.
+Task<void> spawn_and_look(Tabled* own, World* world, bool is_first, std::uint64_t expected) {
+  if (!is_first) {
+    co_await put(own);
+  }
+  own->client.reactor().spawn(put(own));
+  const std::uint64_t latch = co_await own->client.session(0).qp().fetch_add(own->latch(), 0);
+  world->require(latch == expected, "the latch is not as expected");
+}
+
+// A client's first operation waits for the superblock in other worlds. So what its spawner posts is before it.
+TEST(StartedOperations, OfATableWaitBeforeTheirFirstRequestIfTheyAreTheFirst) {
+  for (const Mode mode : {Mode::exhaustive, Mode::plain, Mode::states}) {
+    for (const bool is_first : {true, false}) {
+      for (const std::uint64_t expected : {0U, 1U}) {
+        const Program program = [is_first, expected](World& world) {
+          auto& own = world.make<Tabled>(world);
+          world.spawn(*own.node, spawn_and_look(&own, &world, is_first, expected));
+        };
+        Options options = under(Preset::strict);
+        options.mode = mode;
+        options.walks = 0;
+        if (is_first == (expected == 0)) {
+          EXPECT_TRUE(is_safe(program, options)) << is_first << ' ' << shown(Preset::strict, mode, {});
+        } else {
+          EXPECT_TRUE(is_broken(program, options, Kind::assertion))
+              << is_first << ' ' << shown(Preset::strict, mode, {});
+        }
+      }
+    }
   }
 }
 
