@@ -162,10 +162,10 @@ Task<void> BTree::open(Worker& worker) const {
     throw std::invalid_argument(
         "a worker of another tree: its spare nodes and its cache are of that tree; make one for this tree");
   }
-  if (worker.reactor().explores()) {
-    co_await worker.reactor().sleep(from_ns(1));  // it waits here in other worlds, and other tasks go on
-  } else {
+  if (!worker.reactor().explores()) {
     co_await open_superblocks(worker, heads_, superblocks_);
+  } else if (worker.reactor().has_other_tasks()) {
+    co_await worker.reactor().sleep(from_ns(1));  // they go on meanwhile, as in other worlds
   }
   worker.note_opened(number_);
 }

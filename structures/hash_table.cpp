@@ -242,10 +242,10 @@ Task<void> HashTable::open(Client& client) const {
     throw std::invalid_argument(
         fmt::format("a client with {} memory nodes: the table lies on {}", client.memory_nodes(), superblocks_.size()));
   }
-  if (client.reactor().explores()) {
-    co_await client.reactor().sleep(from_ns(1));  // it waits here in other worlds, and other tasks go on
-  } else {
+  if (!client.reactor().explores()) {
     co_await open_superblocks(client, heads_, superblocks_);
+  } else if (client.reactor().has_other_tasks()) {
+    co_await client.reactor().sleep(from_ns(1));  // they go on meanwhile, as in other worlds
   }
   client.note_opened(number_);
 }

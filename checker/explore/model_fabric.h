@@ -72,6 +72,7 @@ class ModelReactor final : public fabric::Reactor {
     execution_->on_progress_read(of, changes_alone);
   }
   void note_not_explored(std::string_view what) const noexcept override { execution_->on_not_explored(what); }
+  [[nodiscard]] bool other_tasks_may_go_on() const override { return !execution_->is_alone_in_client(); }
   [[nodiscard]] std::uint64_t start_retry(LoopId loop, fabric::Duration duration, fabric::Waiter& waiter) override {
     return execution_->on_retry(loop, duration, waiter);
   }

@@ -201,6 +201,9 @@ class Reactor {
     }
   }
 
+  /// Whether another task of the running client may go on while this one waits. False in worlds that do not explore.
+  [[nodiscard]] bool has_other_tasks() const { return explores_ && other_tasks_may_go_on(); }
+
   /// Whether this is a world that explores.
   [[nodiscard]] bool explores() const noexcept { return explores_; }
 
@@ -240,6 +243,7 @@ class Reactor {
     return start_timer(duration, waiter);
   }
   virtual void note_not_explored(std::string_view /*what*/) const noexcept {}
+  [[nodiscard]] virtual bool other_tasks_may_go_on() const { return false; }
   bool explores_ = false;
 
   /// Resumes tasks until none is ready.
