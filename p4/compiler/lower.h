@@ -258,7 +258,10 @@ class Lowering {
   void choose(const ast::Statement& statement);
   void loop(const ast::Statement& statement);  // lower_loops.cpp
   void loop_over(const ast::Statement& statement);
-  void loop_over_stack(const ast::Statement& statement, const Type* type);  // lower_loops.cpp
+  void loop_over_stack(const ast::Statement& statement, const Type* type);
+  [[nodiscard]] bool is_cast_to_list(const ast::Expr& expr) const;
+  void loop_over_list(const ast::Statement& statement, const Type* type);
+  void loop_over_elements(const ast::Statement& statement, const Type* type, int slot, int elements);
   void stop_unless(int condition, Location at);
   void choose_action(const ast::Statement& statement, const ast::Expr& table_call);
   void run_cases(const std::vector<int>& conditions, const std::vector<const ast::Statement*>& bodies,

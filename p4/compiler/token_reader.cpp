@@ -319,7 +319,9 @@ bool ExpressionParser::cast_ahead() {
 // '(' TYPE ')' EXPRESSION
 bool ExpressionParser::is_cast() {
   const Token& first = peek(1);
-  if (!is_type_name(first) && !first.is(".")) {
+  // No declaration says that `list` is a type.
+  const bool is_list = first.is_name("list") && peek(2).is("<");
+  if (!is_type_name(first) && !first.is(".") && !is_list) {
     return false;
   }
   const std::size_t start = position_;
