@@ -298,6 +298,14 @@ INSTANTIATE_TEST_SUITE_P(
          {.locals = "table t { key = { h.x.a : ternary; } actions = { NoAction; } priority_delta = 2; entries = { "
                     "priority = 1 : 1 : NoAction(); 2 : NoAction(); } }"},
          "this entry would have the priority -1"},
+        {"EntryPriorityNotOfTheFirst",
+         {.locals = "table t { key = { h.x.a : ternary; } actions = { NoAction; } entries = { 1 : NoAction(); "
+                    "priority = 20 : 2 : NoAction(); } }"},
+         "the first entry needs 'priority =', because another one has it"},
+        {"EntryPriorityOfConstEntries",
+         {.locals = "table t { key = { h.x.a : ternary; } actions = { NoAction; } const entries = { "
+                    "priority = 20 : 1 : NoAction(); 2 : NoAction(); } }"},
+         "const entries count in their order, and have no 'priority ='"},
         {"EntryPriorityTwice",
          {.locals = "table t { key = { h.x.a : ternary; } actions = { NoAction; } entries = { priority = 3 : 1 : "
                     "NoAction() @priority(2); } }"},
