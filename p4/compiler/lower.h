@@ -296,7 +296,9 @@ class Lowering {
   Value default_of(const Type* type, Location at);
   Value coerce(const Value& value, const Type* type, Location at);
   Value list(const ast::Expr& expr, const Type* expected);
+  int any_valid(const Value& header_union);
   int equal(const Value& left, const Value& right, Location at);
+  std::optional<int> equal_to_invalid(const Value& left, const Value& right, Location at);
   void unify(Value& left, Value& right, Location at);
   Value place_of(const ast::Expr& expr);
   std::vector<Value> eval_all(const std::vector<const ast::Expr*>& exprs, const std::vector<const Type*>& expected);

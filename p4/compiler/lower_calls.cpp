@@ -285,11 +285,7 @@ Value Lowering::data_method(const Value& base, const ast::Expr& expr) {
     }
   }
   if (type->kind == Type::Kind::header_union && method == "isValid" && expr.operands.size() == 1) {
-    int any = constant(0, 1);
-    for (std::size_t i = 0; i < type->fields.size(); ++i) {
-      any = node(ir::Op::logical_or, 1, any, load(moved(base.place, field_offset(type, i)), 1));
-    }
-    return scalar_value(any, types_.boolean);
+    return scalar_value(any_valid(base), types_.boolean);
   }
   if (type->kind == Type::Kind::stack && (method == "push_front" || method == "pop_front") &&
       expr.operands.size() == 2) {
