@@ -261,13 +261,26 @@ int Lowering::equal(const Value& left, const Value& right, Location at) {
       fail(at, "a list cannot be compared to something without a value");
     }
     return equal(coerce(left, type, at), coerce(right, type, at), at);
+  } else if (is_list(left) && is_list(right) && (left.type == nullptr) != (right.type == nullptr)) {
+    // The fields of the one without a type may have any order.
+    const Type* type = left.type != nullptr ? left.type : right.type;
+    return equal(coerce(left, type, at), coerce(right, type, at), at);
   }
-  if (is_list(left) && is_list(right) && left.items.size() == right.items.size() &&
-      (left.type == right.type || left.type == nullptr || right.type == nullptr)) {
+  if (is_list(left) && is_list(right) && left.items.size() == right.items.size() && left.type == right.type) {
+    const bool has_type = left.type != nullptr;
+    if (!has_type && (left.has_rest || right.has_rest)) {
+      fail(at, "no type says what '...' stands for");
+    }
+    const bool in_order = has_type || left.names == right.names;
+    if (!in_order && !std::ranges::is_permutation(left.names, right.names)) {
+      fail(at, "the two lists do not have fields of the same names");
+    }
     std::vector<int> same;
     for (std::size_t i = 0; i < left.items.size(); ++i) {
+      const auto named = in_order ? right.names.begin() : std::ranges::find(right.names, left.names[i]);
+      const std::size_t other = in_order ? i : static_cast<std::size_t>(named - right.names.begin());
       Value a = left.items[i];
-      Value b = right.items[i];
+      Value b = right.items[other];
       unify(a, b, at);
       same.push_back(a.kind == Value::Kind::integer && b.kind == Value::Kind::integer
                          ? constant(static_cast<unsigned>(a.number == b.number), 1)
