@@ -178,6 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
          {.top = "parser Q(packet_in b) { state start { for (bit<8> i in 0 .. 3) { b.advance(8); } transition accept; "
                  "} }"},
          "for is not for parsers"},
+        {"RandomNumberWithASign", {.body = "random(h.x.s, -1, 1);"}, "unsupported: a random number of type int<8>"},
         {"ListAndFunctionWithoutResult",
          {.top = "void f() {}", .body = "if ({ h.x.a } == f()) { h.x.a = 1; }"},
          "a list cannot be compared to something without a value"},
