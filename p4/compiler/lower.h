@@ -167,7 +167,8 @@ class Lowering {
   Value wide_amount(const Value& value, Location at);
   Value wide_concatenation(const Value& left, const Value& right, Location at);
   [[nodiscard]] bool takes_externs(const ast::Declaration& declaration);
-  std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr);
+  std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr,
+                                  const std::vector<const Type*>& types);
   void lower_waiting(Object& control, const ast::Expr& expr);
   void local_variable(const ast::Declaration& declaration);
   void package();

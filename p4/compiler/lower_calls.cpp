@@ -61,7 +61,7 @@ Value Lowering::call(const ast::Expr& expr, const Type* expected) {
       if (types.empty() && !chosen.type_parameters.empty()) {
         types = inferred(chosen, expr, expected);
       }
-      return call_object(*function(chosen, types, externs_of(chosen, expr)), expr, expr.at);
+      return call_object(*function(chosen, types, externs_of(chosen, expr, types)), expr, expr.at);
     }
     default:
       fail(callee.at, "this cannot be called; do you mean .apply()?");
@@ -140,7 +140,9 @@ std::vector<const Type*> Lowering::infer(const ast::Declaration& generic, const 
     const std::vector<const ast::Expr*> arguments = arguments_of(expr, generic.parameters);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i]->kind != ExprKind::any) {
-        match_type(generic, *generic.parameters[i].type, eval(*arguments[i]).type, types);
+        const Value given = eval(*arguments[i]);
+        const bool is_extern = given.kind == Value::Kind::object && given.object->kind == Object::Kind::extern_instance;
+        match_type(generic, *generic.parameters[i].type, is_extern ? given.object->type : given.type, types);
       }
     }
   }));

@@ -178,6 +178,11 @@ INSTANTIATE_TEST_SUITE_P(
          {.top = "parser Q(packet_in b) { state start { for (bit<8> i in 0 .. 3) { b.advance(8); } transition accept; "
                  "} }"},
          "for is not for parsers"},
+        {"GenericFunctionAndOtherRegister",
+         {.top = "void f<T>(register<T> r, in T x) { r.write(0, x); }",
+          .locals = "register<bit<8>>(1) r;",
+          .body = "f<bit<16>>(r, 2);"},
+         "this is not what the parameter 'r' needs"},
         {"RandomNumberWithASign", {.body = "random(h.x.s, -1, 1);"}, "unsupported: a random number of type int<8>"},
         {"ListAndFunctionWithoutResult",
          {.top = "void f() {}", .body = "if ({ h.x.a } == f()) { h.x.a = 1; }"},
