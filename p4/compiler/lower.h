@@ -156,6 +156,7 @@ class Lowering {
   static void no_wide(const Value& value, const ast::Expr& expr);
   Value wide_cast(const Value& value, const Type* type, Location at);
   std::vector<int> wide_parts(const Value& value, Location at);
+  std::vector<ir::Set> wide_set(const ast::Expr& expr, const Type* type);
   Value wide_result(const std::vector<int>& parts, const Type* type, Location at);
   int keep_bits(int expr, Location at);
   std::vector<int> wide_sum(const std::vector<int>& a, const std::vector<int>& b, int& carry, Location at);
