@@ -156,6 +156,7 @@ class Lowering {
   static void no_wide(const Value& value, const ast::Expr& expr);
   Value wide_cast(const Value& value, const Type* type, Location at);
   std::vector<int> wide_parts(const Value& value, Location at);
+  std::vector<ir::Set> wide_set(const ast::Expr& expr, const Type* type);
   Value wide_result(const std::vector<int>& parts, const Type* type, Location at);
   int keep_bits(int expr, Location at);
   std::vector<int> wide_sum(const std::vector<int>& a, const std::vector<int>& b, int& carry, Location at);
@@ -167,7 +168,8 @@ class Lowering {
   Value wide_amount(const Value& value, Location at);
   Value wide_concatenation(const Value& left, const Value& right, Location at);
   [[nodiscard]] bool takes_externs(const ast::Declaration& declaration);
-  std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr);
+  std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr,
+                                  const std::vector<const Type*>& types);
   void lower_waiting(Object& control, const ast::Expr& expr);
   void local_variable(const ast::Declaration& declaration);
   void package();
@@ -258,7 +260,10 @@ class Lowering {
   void choose(const ast::Statement& statement);
   void loop(const ast::Statement& statement);  // lower_loops.cpp
   void loop_over(const ast::Statement& statement);
-  void loop_over_stack(const ast::Statement& statement, const Type* type);  // lower_loops.cpp
+  void loop_over_stack(const ast::Statement& statement, const Type* type);
+  [[nodiscard]] bool is_cast_to_list(const ast::Expr& expr) const;
+  void loop_over_list(const ast::Statement& statement, const Type* type);
+  void loop_over_elements(const ast::Statement& statement, const Type* type, int slot, int elements);
   void stop_unless(int condition, Location at);
   void choose_action(const ast::Statement& statement, const ast::Expr& table_call);
   void run_cases(const std::vector<int>& conditions, const std::vector<const ast::Statement*>& bodies,
@@ -293,7 +298,9 @@ class Lowering {
   Value default_of(const Type* type, Location at);
   Value coerce(const Value& value, const Type* type, Location at);
   Value list(const ast::Expr& expr, const Type* expected);
+  int any_valid(const Value& header_union);
   int equal(const Value& left, const Value& right, Location at);
+  std::optional<int> equal_to_invalid(const Value& left, const Value& right, Location at);
   void unify(Value& left, Value& right, Location at);
   Value place_of(const ast::Expr& expr);
   std::vector<Value> eval_all(const std::vector<const ast::Expr*>& exprs, const std::vector<const Type*>& expected);

@@ -61,7 +61,7 @@ Value Lowering::call(const ast::Expr& expr, const Type* expected) {
       if (types.empty() && !chosen.type_parameters.empty()) {
         types = inferred(chosen, expr, expected);
       }
-      return call_object(*function(chosen, types, externs_of(chosen, expr)), expr, expr.at);
+      return call_object(*function(chosen, types, externs_of(chosen, expr, types)), expr, expr.at);
     }
     default:
       fail(callee.at, "this cannot be called; do you mean .apply()?");
@@ -140,7 +140,9 @@ std::vector<const Type*> Lowering::infer(const ast::Declaration& generic, const 
     const std::vector<const ast::Expr*> arguments = arguments_of(expr, generic.parameters);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i]->kind != ExprKind::any) {
-        match_type(generic, *generic.parameters[i].type, eval(*arguments[i]).type, types);
+        const Value given = eval(*arguments[i]);
+        const bool is_extern = given.kind == Value::Kind::object && given.object->kind == Object::Kind::extern_instance;
+        match_type(generic, *generic.parameters[i].type, is_extern ? given.object->type : given.type, types);
       }
     }
   }));
@@ -285,11 +287,7 @@ Value Lowering::data_method(const Value& base, const ast::Expr& expr) {
     }
   }
   if (type->kind == Type::Kind::header_union && method == "isValid" && expr.operands.size() == 1) {
-    int any = constant(0, 1);
-    for (std::size_t i = 0; i < type->fields.size(); ++i) {
-      any = node(ir::Op::logical_or, 1, any, load(moved(base.place, field_offset(type, i)), 1));
-    }
-    return scalar_value(any, types_.boolean);
+    return scalar_value(any_valid(base), types_.boolean);
   }
   if (type->kind == Type::Kind::stack && (method == "push_front" || method == "pop_front") &&
       expr.operands.size() == 2) {

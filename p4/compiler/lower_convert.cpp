@@ -36,7 +36,7 @@ std::map<std::string_view, std::size_t> places_of_names(const Value& list, const
 
 }  // namespace
 
-// What `...` stands for: 0, false, the first member, a header that is not valid.
+// What `...` stands for: 0, false, the first member, a varbit without bits, a header that is not valid.
 Value Lowering::default_of(const Type* type, Location at) {
   if (type->is_scalar()) {
     return scalar_value(constant(0, type->width), type);
@@ -46,6 +46,7 @@ Value Lowering::default_of(const Type* type, Location at) {
   switch (type->kind) {
     case Type::Kind::header:
     case Type::Kind::header_union:
+    case Type::Kind::varbit:
       made.kind = Value::Kind::invalid;
       return made;
     case Type::Kind::stack:

@@ -327,7 +327,7 @@ bool Lowering::is_constant(const Value& value) const {
     return std::all_of(value.items.begin(), value.items.end(), [this](const Value& item) { return is_constant(item); });
   }
   return value.kind == Value::Kind::integer || value.kind == Value::Kind::string ||
-         (value.kind == Value::Kind::scalar && is_constant(value.expr));
+         value.kind == Value::Kind::invalid || (value.kind == Value::Kind::scalar && is_constant(value.expr));
 }
 
 Number Lowering::number_of(const Value& value, Location at) const {

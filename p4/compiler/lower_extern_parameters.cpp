@@ -2,6 +2,8 @@
 // function once for each set of them.
 #include "lower.h"
 
+#include <algorithm>
+
 namespace sidelatch::p4 {
 
 namespace {
@@ -23,17 +25,28 @@ bool Lowering::takes_externs(const ast::Declaration& declaration) {
   return takes;
 }
 
-// The arguments for parameters of extern types, in order.
-std::vector<Object*> Lowering::externs_of(const ast::Declaration& declaration, const ast::Expr& expr) {
-  if (!declaration.type_parameters.empty() || !takes_externs(declaration)) {
+// The arguments for parameters of extern types, in order; `types`: those that the type parameters stand for.
+std::vector<Object*> Lowering::externs_of(const ast::Declaration& declaration, const ast::Expr& expr,
+                                          const std::vector<const Type*>& types) {
+  const std::vector<ast::Parameter>& parameters = declaration.parameters;
+  if (types.size() != declaration.type_parameters.size()) {
+    return {};  // function() says what is wrong with them
+  }
+  std::vector<const Type*> wanted;
+  wanted.reserve(parameters.size());
+  in_scope(global_, [&] {
+    bind_types(declaration, types);
+    for (const ast::Parameter& parameter : parameters) {
+      wanted.push_back(resolve(*parameter.type));
+    }
+  });
+  if (std::none_of(wanted.begin(), wanted.end(), is_extern)) {
     return {};
   }
-  const std::vector<ast::Parameter>& parameters = declaration.parameters;
   const std::vector<const ast::Expr*> arguments = arguments_of(expr, parameters);
   std::vector<Object*> externs;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Type* type = nullptr;
-    in_scope(global_, [&] { type = resolve(*parameters[i].type); });
+    const Type* type = wanted[i];
     if (!is_extern(type)) {
       continue;
     }
@@ -50,7 +63,7 @@ std::vector<Object*> Lowering::externs_of(const ast::Declaration& declaration, c
 }
 
 void Lowering::lower_waiting(Object& control, const ast::Expr& expr) {
-  std::vector<Object*> externs = externs_of(*control.declaration, expr);
+  std::vector<Object*> externs = externs_of(*control.declaration, expr, {});
   if (control.index < 0) {
     control.externs = std::move(externs);
     lower_control(control, control.arguments, nullptr);

@@ -325,7 +325,8 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     checksum(name, arguments, expr.at);
   } else if (name == "random") {
     const Value target = place_of(*arguments[0]);
-    if (!target.type->is_bits() || target.type->width > 64) {
+    // v1model draws a bit<N>, and the switch compares the bounds as such.
+    if (!target.type->is_bits() || target.type->is_signed || target.type->width > 64) {
       unsupported(arguments[0]->at, "a random number of type " + text(target.type));
     }
     const std::vector<Value> bounds = eval_all({arguments[1], arguments[2]}, {target.type, target.type});

@@ -1,11 +1,22 @@
 // Loops.
 #include "lower.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace sidelatch::p4 {
 
 using ast::ExprKind;
+
+namespace {
+
+constexpr int kMostListParts = 100'000;  // as of a tuple
+
+}  // namespace
 
 void Lowering::loop(const ast::Statement& statement) {
   if (where_ == Where::parser) {
@@ -49,6 +60,10 @@ void Lowering::loop_over(const ast::Statement& statement) {
   const ast::Declaration& declaration = *statement.declaration;
   const Type* type = resolve(*declaration.type);
   const ast::Expr& range = *statement.right;
+  if (range.kind == ExprKind::list || is_cast_to_list(range)) {
+    loop_over_list(statement, type);
+    return;
+  }
   if (range.kind != ExprKind::range) {
     loop_over_stack(statement, type);
     return;
@@ -84,30 +99,82 @@ void Lowering::loop_over_stack(const ast::Statement& statement, const Type* type
   const ast::Expr& expr = *statement.right;
   const Value stack = eval(expr);
   if (stack.kind != Value::Kind::place || stack.type->kind != Type::Kind::stack) {
-    unsupported(expr.at, "for over anything but a range LOW .. HIGH or a stack");
+    unsupported(expr.at, "for over anything but a range LOW .. HIGH, a list or a stack");
   }
   if (type != stack.type->element) {
     fail(statement.declaration->at, "the elements have the type " + text(stack.type->element) + ", not " + text(type));
   }
+  loop_over_elements(statement, type, stack.place.slot + 1, stack.type->count);
+}
+
+// (list<TYPE>)...: a variable may have the name `list`, too, and so may a structure of the program.
+bool Lowering::is_cast_to_list(const ast::Expr& expr) const {
+  if (expr.kind != ExprKind::cast || expr.type->kind != ast::TypeKind::name || expr.type->name != "list") {
+    return false;
+  }
+  const Symbol* symbol = find("list", expr.type->global);
+  return symbol == nullptr || (symbol->kind != Symbol::Kind::type && symbol->kind != Symbol::Kind::declaration);
+}
+
+// for (TYPE NAME in {A, B}) and for (TYPE NAME in (list<TYPE>){A, B}). The list is evaluated once, into a tuple, before
+// the first round.
+void Lowering::loop_over_list(const ast::Statement& statement, const Type* type) {
+  const ast::Declaration& declaration = *statement.declaration;
+  const ast::Expr* list = statement.right.get();
+  if (list->kind == ExprKind::cast) {
+    const std::vector<ast::TypePtr>& arguments = list->type->arguments;
+    const Type* element = arguments.size() == 1 ? resolve(*arguments[0]) : nullptr;
+    if (element == nullptr) {
+      fail(list->at, "list<T> has one type");
+    }
+    if (type != element) {
+      fail(declaration.at, "the elements have the type " + text(element) + ", not " + text(type));
+    }
+    list = list->operands[0].get();
+  }
+  if (list->kind != ExprKind::list || !list->text.empty()) {
+    unsupported(list->at, "for over a list that is not written as {A, B}");
+  }
+  if (!type->is_data()) {
+    unsupported(declaration.at, "for over a list of " + text(type));
+  }
+  if (list->operands.empty()) {
+    // No round. The body is read all the same, for its mistakes.
+    static_cast<void>(collect([&] { loop_over_elements(statement, type, new_slots(type), 1); }));
+    return;
+  }
+  const auto count = static_cast<int>(list->operands.size());
+  if (static_cast<std::int64_t>(count) * std::max(type->slots, type->parts) > kMostListParts) {
+    unsupported(list->at, fmt::format("a list of more than {} parts", kMostListParts));
+  }
+  const Type* all = types_.tuple(std::vector<const Type*>(list->operands.size(), type));
+  const Value elements = new_place(all);
+  initialise(elements, coerce(eval(*list, all), all, list->at), list->at);
+  loop_over_elements(statement, type, elements.place.slot, count);
+}
+
+// One round for each of `elements` values of this type, which lie one after the other from `slot` on.
+void Lowering::loop_over_elements(const ast::Statement& statement, const Type* type, int slot, int elements) {
+  const Location at = statement.right->at;
   const Type* counted = types_.bits(32, false);
   const Value current = new_place(counted);
-  store_scalar(current, constant(0, 32), expr.at);
+  store_scalar(current, constant(0, 32), at);
   Symbol symbol;
   symbol.value = new_place(type);
   define(*statement.declaration, symbol);
   ir::Block body = collect([&] {
     const int now = load(current.place, 32);
-    const int count = constant(static_cast<unsigned>(stack.type->count), 32);
-    stop_unless(node(ir::Op::less, 1, now, count, -1, false, 32), expr.at);
+    const int count = constant(static_cast<unsigned>(elements), 32);
+    stop_unless(node(ir::Op::less, 1, now, count, -1, false, 32), at);
     Value element;
     element.kind = Value::Kind::place;
     element.type = type;
-    element.place = {stack.place.slot + 1, now, type->slots, stack.type->count};
-    store(symbol.value, element, expr.at);
+    element.place = {slot, now, type->slots, elements};
+    store(symbol.value, element, at);
     in_scope(scope_, [&] { this->statement(*statement.body[0]); });
   });
   ir::Block steps =
-      collect([&] { store_scalar(current, node(ir::Op::add, 32, load(current.place, 32), constant(1, 32)), expr.at); });
+      collect([&] { store_scalar(current, node(ir::Op::add, 32, load(current.place, 32), constant(1, 32)), at); });
   ir::Statement& made = add(ir::Do::loop, statement.at);
   made.yes = std::move(body);
   made.no = std::move(steps);

@@ -214,25 +214,73 @@ Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
       types_.boolean);
 }
 
-int Lowering::equal(const Value& left, const Value& right, Location at) {
-  const auto is_list = [](const Value& value) { return value.kind == Value::Kind::list; };
-  if (is_list(left) != is_list(right) && (left.type == nullptr || right.type == nullptr)) {
-    return is_list(left) ? equal(coerce(left, right.type, at), right, at)
-                         : equal(left, coerce(right, left.type, at), at);
+// Whether a member of a header union is valid.
+int Lowering::any_valid(const Value& header_union) {
+  int any = constant(0, 1);
+  for (std::size_t i = 0; i < header_union.type->fields.size(); ++i) {
+    const ir::Place member = moved(header_union.place, field_offset(header_union.type, i));
+    any = node(ir::Op::logical_or, 1, any, load(member, 1));
   }
-  if (left.kind == Value::Kind::invalid || right.kind == Value::Kind::invalid) {
-    const Value& other = left.kind == Value::Kind::invalid ? right : left;
-    if (other.kind != Value::Kind::place || other.type->kind != Type::Kind::header) {
-      fail(at, "{#} can be compared to headers only");
-    }
+  return any;
+}
+
+// Of {#} and a header, a header union or another {#}. Nothing: a varbit without bits, which is kept as {#} is.
+std::optional<int> Lowering::equal_to_invalid(const Value& left, const Value& right, Location at) {
+  if (left.type != nullptr && right.type != nullptr && left.type != right.type) {
+    fail(at, "cannot compare " + text(left.type) + " and " + text(right.type));
+  }
+  const Value& other = left.kind == Value::Kind::invalid ? right : left;
+  const Type::Kind kind = other.type != nullptr ? other.type->kind : Type::Kind::none;
+  if (other.kind == Value::Kind::invalid && kind != Type::Kind::varbit) {
+    return constant(1, 1);
+  }
+  if (other.kind == Value::Kind::list && kind == Type::Kind::header) {  // (HEADER){...} is valid
+    return constant(0, 1);
+  }
+  if (other.kind == Value::Kind::place && kind == Type::Kind::header) {
     return logical_not(load(other.place, 1));
   }
-  if (is_list(left) && is_list(right) && left.items.size() == right.items.size() &&
-      (left.type == right.type || left.type == nullptr || right.type == nullptr)) {
+  if (other.kind == Value::Kind::place && kind == Type::Kind::header_union) {
+    return logical_not(any_valid(other));
+  }
+  if (kind != Type::Kind::varbit) {
+    fail(at, "{#} can be compared to headers and header unions only");
+  }
+  return std::nullopt;
+}
+
+int Lowering::equal(const Value& left, const Value& right, Location at) {
+  const auto is_list = [](const Value& value) { return value.kind == Value::Kind::list; };
+  if (left.kind == Value::Kind::invalid || right.kind == Value::Kind::invalid) {
+    if (const std::optional<int> same = equal_to_invalid(left, right, at)) {
+      return *same;
+    }
+  } else if (is_list(left) != is_list(right) && (left.type == nullptr || right.type == nullptr)) {
+    const Type* type = left.type != nullptr ? left.type : right.type;
+    if (type == nullptr) {  // a table or a call without a result, say, which says nothing about the list
+      fail(at, "a list cannot be compared to something without a value");
+    }
+    return equal(coerce(left, type, at), coerce(right, type, at), at);
+  } else if (is_list(left) && is_list(right) && (left.type == nullptr) != (right.type == nullptr)) {
+    // The fields of the one without a type may have any order.
+    const Type* type = left.type != nullptr ? left.type : right.type;
+    return equal(coerce(left, type, at), coerce(right, type, at), at);
+  }
+  if (is_list(left) && is_list(right) && left.items.size() == right.items.size() && left.type == right.type) {
+    const bool has_type = left.type != nullptr;
+    if (!has_type && (left.has_rest || right.has_rest)) {
+      fail(at, "no type says what '...' stands for");
+    }
+    const bool in_order = has_type || left.names == right.names;
+    if (!in_order && !std::ranges::is_permutation(left.names, right.names)) {
+      fail(at, "the two lists do not have fields of the same names");
+    }
     std::vector<int> same;
     for (std::size_t i = 0; i < left.items.size(); ++i) {
+      const auto named = in_order ? right.names.begin() : std::ranges::find(right.names, left.names[i]);
+      const std::size_t other = in_order ? i : static_cast<std::size_t>(named - right.names.begin());
       Value a = left.items[i];
-      Value b = right.items[i];
+      Value b = right.items[other];
       unify(a, b, at);
       same.push_back(a.kind == Value::Kind::integer && b.kind == Value::Kind::integer
                          ? constant(static_cast<unsigned>(a.number == b.number), 1)

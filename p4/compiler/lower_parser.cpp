@@ -87,10 +87,15 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
         const bool is_list = values[i].kind == Value::Kind::list && values[i].type == nullptr;
         const std::vector<Value> parts = is_list ? values[i].items : std::vector<Value>{values[i]};
         for (const Value& part : parts) {
-          if (part.type == nullptr || !part.type->is_scalar()) {
+          if (part.type == nullptr || !(part.type->is_scalar() || part.type->is_wide)) {
             unsupported(exprs[i]->at, "select of a value of type " + text(part.type));
           }
-          out.keys.push_back(scalar(part, exprs[i]->at));
+          if (part.type->is_wide) {
+            const std::vector<int> words = wide_parts(part, exprs[i]->at);
+            out.keys.insert(out.keys.end(), words.begin(), words.end());
+          } else {
+            out.keys.push_back(scalar(part, exprs[i]->at));
+          }
           keys.push_back(part);
         }
         sizes.push_back(parts.size());
@@ -176,7 +181,15 @@ void Lowering::select_cases(const ast::State& state, std::span<const Value> keys
       if (members != nullptr) {
         wanted.push_back(look_up(*members, keys.subspan(i, 1), one.at));
       }
-      made.sets.push_back(any || is_whole || members != nullptr ? ir::Set{} : set(*sets[i], keys[i].type));
+      const Type* type = keys[i].type;
+      if (any || is_whole || members != nullptr) {
+        made.sets.resize(made.sets.size() + (type->is_wide ? type->fields.size() : 1));
+      } else if (type->is_wide) {
+        const std::vector<ir::Set> words = wide_set(*sets[i], type);
+        made.sets.insert(made.sets.end(), words.begin(), words.end());
+      } else {
+        made.sets.push_back(set(*sets[i], type));
+      }
     }
     if (is_whole) {
       wanted.push_back(look_up(*value_set_of(*one.keys[0]), keys, one.at));

@@ -342,14 +342,19 @@ void Lowering::choose(const ast::Statement& statement) {
     return;
   }
   const Value value = keep(eval(*statement.left), statement.left->at);
-  if (value.type == nullptr || !value.type->is_scalar()) {
+  if (value.type == nullptr || !(value.type->is_scalar() || value.type->is_wide)) {
     fail(statement.left->at, "switch needs an action_run or a scalar value, not " + text(value.type));
   }
   std::vector<int> conditions;
   std::vector<const ast::Statement*> bodies;
   const ast::Statement* fallback = nullptr;
-  std::set<U128> seen;
+  std::set<std::vector<U128>> seen;
   int pending = -1;
+  // Of a value of more than kWidest bits there are several.
+  const auto words_of = [this](const Value& word, Location at) {
+    return word.type->is_wide ? wide_parts(word, at) : std::vector<int>{scalar(word, at)};
+  };
+  const std::vector<int> words = words_of(value, statement.left->at);
   for (const ast::SwitchCase& one : statement.cases) {
     if (one.label == nullptr) {
       fallback = one.body.get();
@@ -364,10 +369,17 @@ void Lowering::choose(const ast::Statement& statement) {
     if (!is_constant(label)) {
       fail(one.at, "a label of switch is a constant");
     }
-    if (!seen.insert(constant_value(label.expr)).second) {
+    const std::vector<int> wanted = words_of(label, one.label->at);
+    std::vector<U128> numbers;
+    std::vector<int> equal_words;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      numbers.push_back(constant_value(wanted[i]));
+      equal_words.push_back(node(ir::Op::equal, 1, words[i], wanted[i]));
+    }
+    if (!seen.insert(numbers).second) {
       fail(one.at, "this label is there twice");
     }
-    const int same = node(ir::Op::equal, 1, value.expr, label.expr);
+    const int same = all_of(std::move(equal_words));
     pending = pending < 0 ? same : node(ir::Op::logical_or, 1, pending, same);
     if (one.body != nullptr) {
       conditions.push_back(pending);

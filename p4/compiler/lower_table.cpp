@@ -471,6 +471,13 @@ std::vector<int> Lowering::own_priorities(const ast::Table& source) {
   if (!has_any && largest == nullptr && step == nullptr) {
     return {};
   }
+  // Source: the P4_16 specification, "Entries" and "Entry priorities".
+  if (has_any && source.constant_entries) {
+    fail(source.entries[0].at, "const entries count in their order, and have no 'priority ='");
+  }
+  if (has_any && source.entries[0].priority == nullptr) {
+    fail(source.entries[0].at, "the first entry needs 'priority =', because another one has it");
+  }
   std::vector<int> made;
   std::int64_t next = largest_wins ? (static_cast<std::int64_t>(source.entries.size()) - 1) * delta + 1 : 1;
   for (const ast::TableEntry& entry : source.entries) {

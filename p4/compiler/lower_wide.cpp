@@ -76,6 +76,34 @@ std::vector<int> Lowering::wide_parts(const Value& value, Location at) {
   return parts;
 }
 
+// A set of values for a select: one for each part, the lowest first.
+std::vector<ir::Set> Lowering::wide_set(const ast::Expr& expr, const Type* type) {
+  std::vector<ir::Set> made(type->fields.size());
+  if (expr.kind == ast::ExprKind::any || expr.kind == ast::ExprKind::fallback) {
+    return made;
+  }
+  if (expr.kind == ast::ExprKind::range) {
+    unsupported(expr.at, fmt::format("a range of values of more than {} bits", kWidest));
+  }
+  const auto parts = [&](const ast::Expr& part) {
+    const Value value = coerce(eval(part, type), type, part.at);
+    if (!is_constant(value)) {
+      unsupported(part.at, "a set that is not constant");
+    }
+    return wide_parts(value, part.at);
+  };
+  const bool has_mask = expr.kind == ast::ExprKind::mask;
+  const std::vector<int> values = parts(has_mask ? *expr.operands[0] : expr);
+  const std::vector<int> masks = has_mask ? parts(*expr.operands[1]) : std::vector<int>();
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    made[i].kind = ir::Set::Kind::mask;
+    made[i].width = width_of(values[i]);
+    made[i].b = has_mask ? constant_value(masks[i]) : ones(made[i].width);
+    made[i].a = constant_value(values[i]) & made[i].b;
+  }
+  return made;
+}
+
 // Parts, the lowest first, as a value. What was computed is kept: each part of a value is read more than once, so what
 // is computed of what is computed would grow with each step.
 Value Lowering::wide_result(const std::vector<int>& parts, const Type* type, Location at) {

@@ -120,6 +120,12 @@ bool ExpressionParser::is_type_name(const Token& token) const {
   return is_declared_type(token.text);
 }
 
+// The program's own, which `.` names.
+bool ExpressionParser::is_global_type(const std::string& name) const {
+  const auto found = names_.front().find(name);
+  return found != names_.front().end() && found->second;
+}
+
 bool ExpressionParser::is_declared_type(const std::string& name) const {
   for (std::size_t i = names_.size(); i-- > 0;) {
     if (const auto found = names_[i].find(name); found != names_[i].end()) {
@@ -131,7 +137,7 @@ bool ExpressionParser::is_declared_type(const std::string& name) const {
 
 // Else what looks like a list of type arguments is two comparisons: f(x < y, z > (w)).
 bool ExpressionParser::names_types_only(const Type& type) const {
-  return (type.kind != TypeKind::name || type.global || is_declared_type(type.name)) &&
+  return (type.kind != TypeKind::name || (type.global ? is_global_type(type.name) : is_declared_type(type.name))) &&
          std::all_of(type.arguments.begin(), type.arguments.end(),
                      [this](const TypePtr& argument) { return names_types_only(*argument); });
 }
@@ -188,12 +194,7 @@ TypePtr ExpressionParser::type_without_stack() {
   made->global = take(".");
   const Token token = expect_name("a type");
   made->at = token.at;
-  if (made->global) {
-    made->kind = TypeKind::name;
-    made->name = token.text;
-    return made;
-  }
-  if (token.text == "bit" || token.text == "int" || token.text == "varbit") {
+  if (!made->global && (token.text == "bit" || token.text == "int" || token.text == "varbit")) {
     const bool sized = take("<");
     made->kind = token.text == "bit"   ? TypeKind::bits
                  : token.text == "int" ? (sized ? TypeKind::integer : TypeKind::any_integer)
@@ -204,7 +205,8 @@ TypePtr ExpressionParser::type_without_stack() {
     }
     return made;
   }
-  made->kind = token.text == "bool"     ? TypeKind::boolean
+  made->kind = made->global             ? TypeKind::name
+               : token.text == "bool"   ? TypeKind::boolean
                : token.text == "error"  ? TypeKind::error
                : token.text == "string" ? TypeKind::string
                : token.text == "void"   ? TypeKind::none
@@ -319,7 +321,10 @@ bool ExpressionParser::cast_ahead() {
 // '(' TYPE ')' EXPRESSION
 bool ExpressionParser::is_cast() {
   const Token& first = peek(1);
-  if (!is_type_name(first) && !first.is(".")) {
+  // No declaration says that `list` is a type.
+  const bool is_list = first.is_name("list") && peek(2).is("<");
+  const bool is_global = first.is(".");
+  if (is_global ? !is_global_type(peek(2).text) : !is_type_name(first) && !is_list) {
     return false;
   }
   const std::size_t start = position_;
@@ -331,7 +336,7 @@ bool ExpressionParser::is_cast() {
   } catch (const Failure&) {
     result = false;
   }
-  if (result && is_declared_type(first.text)) {
+  if (result && (is_global || is_declared_type(first.text))) {
     // (name) followed by what cannot begin an operand is the value of a variable.
     const Token& after = peek();
     result = after.kind == TokenKind::name || after.kind == TokenKind::number || after.is("(") || after.is("~") ||

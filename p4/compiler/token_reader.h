@@ -113,6 +113,7 @@ class ExpressionParser {
   void assignment_or_call(Statement& made);
   TypePtr type_without_stack();
   [[nodiscard]] bool is_type_name(const Token& token) const;
+  [[nodiscard]] bool is_global_type(const std::string& name) const;
   [[nodiscard]] bool is_declared_type(const std::string& name) const;
   [[nodiscard]] bool names_types_only(const Type& type) const;
 

@@ -10,6 +10,17 @@ bit<8> exchanged(register<bit<8>> store, in bit<8> index, in bit<8> value) {
   store.write((bit<32>)index, value);
   return old;
 }
+// Of any type: the register says which.
+T swapped<T>(register<T> store, in T value) {
+  T old;
+  store.read(old, 0);
+  store.write(0, value);
+  return old;
+}
+bit<8> swapped_twice<T>(register<T> store, in T value, register<bit<8>> other) {
+  swapped<T>(store, value);
+  return swapped(other, 7);
+}
 // With a place of its own and an argument of its constructor.
 control Sum(in bit<8> index, register<bit<8>> store, inout bit<8> value, counter seen)(bit<8> step) {
   register<bit<8>>(1) calls;
@@ -38,6 +49,7 @@ parser Parse(packet_in b, out H h, inout M m, STANDARD) {
 control In(inout H h, inout M m, STANDARD) {
   register<bit<8>>(16) a;
   register<bit<8>>(16) b;
+  register<int<16>>(1) wide;
   counter(16, CounterType.packets) seen;
   Sum(0) first;
   Sum(0x10) second;
@@ -52,6 +64,8 @@ control In(inout H h, inout M m, STANDARD) {
       4: { outer.apply(h.o.value, everywhere); }
       5: { h.o.value = exchanged(everywhere, h.o.index, h.o.value); }
       6: { Inner.apply(a, h.o.value); }
+      8: { h.o.value = swapped(a, h.o.value); swapped(wide, -2); }
+      9: { h.o.value = swapped_twice(wide, 16s3, a); }
       7: { Inner.apply(b, h.o.value); first.apply(h.o.index, a, h.o.value, seen); }
     }
   }

@@ -63,21 +63,21 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         const default_action = NoAction();
         largest_priority_wins = false;
         entries = {
-            0 &&& 0 : small(1);                      // 1
+            priority = 1 : 0 &&& 0 : small(1);
             priority = 0 : 0x11 : small(2);
             0x10 &&& 0xf0 : small(3);               // 1 again
         }
     }
-    // 301 and 201, with a step of 100; then 102 and 2.
+    // With a step of 100.
     table stepped {
         key = { h.test.key : ternary; }
         actions = { step; NoAction; }
         const default_action = NoAction();
         priority_delta = 100;
         support_timeout = true;
-        const entries = {
-            0x21 : step(1);
-            0x20 &&& 0xf0 : step(2);
+        entries = {
+            priority = 301 : 0x21 : step(1);
+            0x20 &&& 0xf0 : step(2);                 // 201
             priority = 102 : 0x22 : step(3);
             0x23 : step(4);                          // 2
         }
