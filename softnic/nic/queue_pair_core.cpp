@@ -154,7 +154,8 @@ void QueuePairCore::complete_receive(const Completion& completion, bool is_solic
   pending.message = message;
   pending.completion = completion;
   pending.is_solicited = is_solicited;
-  device.memory.receive({number, message, fabric::model::Kind::send, 0}, pending.placed);
+  const std::uint32_t ended = completion.has_invalidated ? completion.invalidated_key : 0;
+  device.memory.receive({number, message, fabric::model::Kind::send, ended}, pending.placed);
   poll_receives();
   if (has_pending_receives()) {
     device.wait_for_memory(owner);
