@@ -172,7 +172,8 @@ void DeferredAccess::atomic(const AccessSource& source, std::byte* word, const A
 }
 
 void DeferredAccess::receive(const AccessSource& source, Operation& operation) {
-  const Time placed = streams_[source.queue_pair].placed;
+  const Stream& stream = streams_[source.queue_pair];
+  const Time placed = source.key == 0 ? stream.placed : std::max(stream.placed, std::ranges::max(stream.until));
   if (placed <= now_) {
     operation.finish();
     if (observer_ != nullptr) {

@@ -5,6 +5,7 @@
 //   memory.sample(source, from, into, operation);    // a packet of a READ's answer: wait for operation.done
 //   memory.atomic(source, word, step, operation);
 //   memory.receive(source, operation);               // done once everything that the queue pair has placed is there
+//                                                    // (and, with a key, all that it has begun is over)
 //
 // An implementation may do everything at once (ImmediateAccess), or later, in any order that the memory model allows
 // (docs/memory-model.md; DeferredAccess). A responder answers in the order of its requests and waits for unfinished
@@ -101,7 +102,8 @@ class MemoryAccess {
                       Operation& operation) = 0;
   /// `word` is a multiple of 8.
   virtual void atomic(const AccessSource& source, std::byte* word, const AtomicStep& step, Operation& operation) = 0;
-  /// Done once everything that the queue pair has placed before is in memory ("SEND and receive").
+  /// Done once everything that the queue pair has placed before is in memory ("SEND and receive"). A key in `source`
+  /// says that the SEND ends this window: then READs and atomics that have begun before are over, too.
   virtual void receive(const AccessSource& source, Operation& operation) = 0;
   /// Reports that an answer was sent which completes everything that the queue pair has placed so far. READs and
   /// atomics of any queue pair that arrive later see it (rule 2).

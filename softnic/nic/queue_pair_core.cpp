@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace sidelatch::softnic::nic {
 
 namespace {
@@ -152,7 +154,8 @@ void QueuePairCore::complete_receive(const Completion& completion, bool is_solic
   pending.message = message;
   pending.completion = completion;
   pending.is_solicited = is_solicited;
-  device.memory.receive({number, message, fabric::model::Kind::send, 0}, pending.placed);
+  const std::uint32_t ended = completion.has_invalidated ? completion.invalidated_key : 0;
+  device.memory.receive({number, message, fabric::model::Kind::send, ended}, pending.placed);
   poll_receives();
   if (has_pending_receives()) {
     device.wait_for_memory(owner);
@@ -160,8 +163,16 @@ void QueuePairCore::complete_receive(const Completion& completion, bool is_solic
 }
 
 void QueuePairCore::fail_receive(std::uint64_t id, CompletionStatus status) {
-  add(*inbox.completions, {.id = id, .status = status, .kind = CompletionKind::receive, .queue_pair = number}, false,
-      {.receives = inbox.receives});
+  const Completion failed{.id = id, .status = status, .kind = CompletionKind::receive, .queue_pair = number};
+  if (!has_pending_receives()) {
+    add(*inbox.completions, failed, false, {.receives = inbox.receives});
+    return;
+  }
+  // Earlier requests were received, and wait for memory: a receive queue completes in order (10.8.3.1).
+  PendingReceive& pending = pending_.emplace_back();
+  pending.inbox = inbox;
+  pending.completion = failed;
+  pending.placed.finish();
 }
 
 bool QueuePairCore::fail_pending_receive(std::uint64_t message, CompletionStatus status) {
@@ -195,15 +206,16 @@ void QueuePairCore::forget_pending_receives() noexcept {
 }
 
 void QueuePairCore::flush_pending_receives() {
+  const std::deque<PendingReceive> flushed = std::exchange(pending_, {});
   const Inbox now = inbox;
-  for (const PendingReceive& pending : pending_) {
+  for (const PendingReceive& pending : flushed) {
     if (pending.inbox.completions != nullptr) {
+      const CompletionStatus status = pending.completion.status;
       inbox = pending.inbox;
-      fail_receive(pending.completion.id, CompletionStatus::flushed);
+      fail_receive(pending.completion.id, status == CompletionStatus::success ? CompletionStatus::flushed : status);
     }
   }
   inbox = now;
-  pending_.clear();
 }
 
 void QueuePairCore::forget_inbox(const ReceiveQueue& queue) {

@@ -102,7 +102,7 @@ class QueuePairCore {
                                     std::uint64_t message);
   /// Reports a received message after earlier ones, once everything placed before is in memory.
   void complete_receive(const Completion& completion, bool is_solicited, std::uint64_t message);
-  /// Reports a receive request that failed or was flushed.
+  /// Reports a receive request that failed or was flushed, after earlier ones.
   void fail_receive(std::uint64_t id, CompletionStatus status);
   /// The bytes of this message could not be placed, after it has come: it is reported with `status`, and later messages
   /// as flushed. False if it does not wait to be reported.
@@ -111,7 +111,7 @@ class QueuePairCore {
   void poll_receives();
   [[nodiscard]] bool has_pending_receives() const noexcept { return !pending_.empty(); }
   /// For messages that were not reported yet, when their memory operations have ended: forgets them, or reports them as
-  /// flushed.
+  /// flushed, unless they have failed already.
   void forget_pending_receives() noexcept;
   void flush_pending_receives();
   /// Messages for this queue, which ends, are not reported any more.

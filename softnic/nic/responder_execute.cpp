@@ -52,11 +52,10 @@ Responder::Checked Responder::take_send(const Packet& packet, RequestShape shape
   if (!core_.place_received(buffer_, received_, packet.payload, messages_)) {
     return Fault{kOperational, CompletionStatus::local_protection};
   }
+  // The window serves this queue pair alone: all that touches it still are earlier requests. They go on, and the
+  // receiver hears of the message when they are over.
   if (shape.has_invalidate && !core_.device.table.invalidate(packet.ieth.r_key, core_.inbox.domain, core_.number)) {
     return Fault{kAccess, CompletionStatus::local_access};
-  }
-  if (shape.has_invalidate) {
-    core_.device.memory.end_region(packet.ieth.r_key);
   }
   received_ += packet.payload.size();
   message_ = Message::send;

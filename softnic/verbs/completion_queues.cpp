@@ -63,6 +63,9 @@ CompletionQueue* make_completion_queue(Context& context, std::uint32_t depth, vo
   if (vector >= static_cast<std::uint32_t>(context.context.num_comp_vectors)) {
     refuse(EINVAL, fmt::format("comp_vector is {}: there is one, 0", vector));
   }
+  if (channel != nullptr) {
+    require_same_opening(context.context, *channel->context, "channel");
+  }
   Owned<CompletionQueue> queue = make_object<CompletionQueue>(parent);
   queue->context = &context.context;
   queue->channel = channel;

@@ -102,6 +102,9 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
     require_supported(*attributes);
     ProtectionDomain* const parent =
         (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 ? &of(*attributes->parent_domain) : nullptr;
+    if (parent != nullptr) {
+      require_same_opening(*context, *parent->context, "parent_domain");
+    }
     CompletionQueue* const queue = make_completion_queue(of(*context), attributes->cqe, attributes->cq_context,
                                                          attributes->channel, attributes->comp_vector, parent);
     queue->is_single_threaded = (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&

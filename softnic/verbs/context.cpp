@@ -84,28 +84,54 @@ void end_queue_pairs(const ibv_context& context, const ProcessNic& nic, nic::Nic
   }
 }
 
-// Ends users before the objects that they use.
-void end_objects(Context& context, ProcessNic& nic, nic::Nic& device) {
-  const ibv_context& common = context.context;
-  end_queue_pairs(common, nic, device);
-  end_all(nic.shared_receive_queues, common, [&](const SharedReceiveQueue& queue) { device.destroy(*queue.queue); });
-  std::erase_if(nic.armed, [&](const CompletionQueue* queue) { return queue->context == &common; });
-  end_all(nic.completion_queues, common, [&](const CompletionQueue& queue) { device.destroy(*queue.queue); });
-  for (const std::uint32_t key : context.windows) {
-    device.destroy_window(key);
+// What another opening still uses stays, as long as the NIC does.
+template <class End>
+void end_unless_busy(End end) {
+  try {
+    end();
+  } catch (const nic::NicError&) {
   }
-  for (const auto& [key, region] : context.regions) {
-    device.deregister_memory(key);
+}
+
+// Ends users before the objects that they use, which may be those of another context of the opening.
+void end_objects(const std::vector<Context*>& contexts, ProcessNic& nic, nic::Nic& device) {
+  for (const Context* const one : contexts) {
+    end_queue_pairs(one->context, nic, device);
   }
-  for (const nic::Domain domain : context.domains) {
-    device.destroy_domain(domain);
+  for (const Context* const one : contexts) {
+    end_all(nic.shared_receive_queues, one->context,
+            [&](const SharedReceiveQueue& queue) { device.destroy(*queue.queue); });
   }
-  for (const std::uint32_t domain : context.xrc_domains) {
-    try {
-      end_xrc_handle(nic, device, domain);
-    } catch (const nic::NicError&) {  // objects of another context are in it: it stays, as long as they do
+  for (const Context* const one : contexts) {
+    std::erase_if(nic.armed, [&](const CompletionQueue* queue) { return queue->context == &one->context; });
+    end_all(nic.completion_queues, one->context, [&](const CompletionQueue& queue) { device.destroy(*queue.queue); });
+  }
+  for (const Context* const one : contexts) {
+    for (const std::uint32_t key : one->windows) {
+      device.destroy_window(key);
     }
   }
+  for (const Context* const one : contexts) {
+    for (const auto& [key, region] : one->regions) {
+      device.deregister_memory(key);
+    }
+  }
+  for (const Context* const one : contexts) {
+    for (const nic::Domain domain : one->domains) {
+      end_unless_busy([&] { device.destroy_domain(domain); });
+    }
+    for (const std::uint32_t domain : one->xrc_domains) {
+      end_unless_busy([&] { end_xrc_handle(nic, device, domain); });
+    }
+  }
+}
+
+// The contexts of its opening, if it is the last one that is open; otherwise none.
+std::vector<Context*> ended_with(Context& closed, const ProcessNic& nic) {
+  std::vector<Context*> its;
+  std::ranges::copy_if(nic.contexts, std::back_inserter(its),
+                       [&](const Context* one) { return one->opening == closed.opening; });
+  return std::ranges::all_of(its, &Context::is_closed) ? its : std::vector<Context*>{};
 }
 
 }  // namespace
@@ -139,15 +165,22 @@ void require_same_opening(ibv_context& ours, ibv_context& its, std::string_view 
   }
 }
 
+// As the kernel's file, an opening lives as long as one of its contexts, and so do the objects of them all.
 void close_context(Context& context) {
   ProcessNic& nic = *context.nic;
-  nic.call([&](nic::Nic& device) {
-    end_objects(context, nic, device);
-    std::erase(nic.contexts, &context);
+  const std::vector<Context*> ended = nic.call([&](nic::Nic& device) {
+    context.is_closed = true;
+    context.imported = FileDescriptor();
+    std::vector<Context*> its = ended_with(context, nic);
+    end_objects(its, nic, device);
+    std::erase_if(nic.contexts, [&](const Context* one) { return std::ranges::find(its, one) != its.end(); });
+    return its;
   });
-  release(context.nic);
-  pthread_mutex_destroy(&context.context.mutex);
-  delete &context;
+  for (Context* const one : ended) {
+    release(one->nic);
+    pthread_mutex_destroy(&one->context.mutex);
+    delete one;
+  }
 }
 
 }  // namespace sidelatch::softnic::verbs

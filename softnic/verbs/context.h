@@ -25,7 +25,8 @@ namespace sidelatch::softnic::verbs {
 /// Throws VerbsError (EINVAL) unless both contexts are of one opening of the device; `object` names what has the
 /// second.
 void require_same_opening(ibv_context& ours, ibv_context& its, std::string_view object);
-/// Removes the program's remaining objects from the NIC, but keeps their memory: the program may have pointers to them.
+/// With the last context of an opening: removes the program's remaining objects from the NIC, but keeps their memory:
+/// the program may have pointers to them.
 void close_context(Context& context);
 
 // device_queries.cpp

@@ -1,8 +1,8 @@
 // Objects of a device that was opened elsewhere: ibv_import_device(3), ibv_import_pd(3), ibv_import_mr(3).
 //
-// An imported object is another name for the original, which must outlive it. Queue pairs and memory of the software
-// NIC live in the process that made them, so only that process can import them, also by a duplicate of the descriptor.
-// Another process is refused.
+// An imported object is another name for the original, which must outlive it; contexts may be closed in any order.
+// Queue pairs and memory of the software NIC live in the process that made them, so only that process can import them,
+// also by a duplicate of the descriptor. Another process is refused.
 #include "context.h"
 #include "export.h"
 

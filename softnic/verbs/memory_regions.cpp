@@ -248,6 +248,9 @@ SIDELATCH_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* region, int flags, ibv_pd* domai
     if ((flags & ~int{IBV_REREG_MR_FLAGS_SUPPORTED}) != 0 || flags == 0 || lacks_domain || lacks_range) {
       return EINVAL;
     }
+    if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
+      require_same_opening(*region->context, *domain->context, "pd");
+    }
     MemoryRegion& ours = of(*region);
     const nic::Region wanted = changed(ours, {flags, domain, address, length, access});
     of(*region->context).nic->call([&](nic::Nic& nic) {

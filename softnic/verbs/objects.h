@@ -32,7 +32,8 @@ namespace sidelatch::softnic::verbs {
 struct MemoryRegion;
 
 /// One opening of the device. A context shares it with those that were imported from it. Objects of one opening do not
-/// know those of another, as in the kernel, where an object's handle means something in one open file only.
+/// know those of another, as in the kernel, where an object's handle means something in one open file only. They end
+/// when the last of its contexts is closed.
 struct Opening {};
 
 struct Context : verbs_context {
@@ -41,6 +42,7 @@ struct Context : verbs_context {
   EventCounter counter;     ///< of `events`
   FileDescriptor imported;  ///< by which the device was imported
   // Under the lock.
+  bool is_closed = false;  ///< it stays for others of its opening
   std::deque<ibv_async_event> events;
   std::unordered_map<std::uint32_t, const MemoryRegion*> regions;  ///< by their keys
   std::unordered_set<nic::Domain> domains;

@@ -50,6 +50,10 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     if (attributes->pd == nullptr) {
       refuse(EINVAL, "a parent domain needs a protection domain");
     }
+    require_same_opening(*context, *attributes->pd->context, "pd");
+    if (attributes->td != nullptr) {
+      require_same_opening(*context, *attributes->td->context, "td");
+    }
     const bool has_allocator = (attributes->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
     if (has_allocator && (attributes->alloc == nullptr || attributes->free == nullptr)) {
       refuse(EINVAL, "the allocators of a parent domain are two: alloc and free");

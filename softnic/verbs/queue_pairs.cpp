@@ -316,6 +316,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) {
       refuse(EINVAL, "only an XRC target can be opened, by its number and XRC domain");
     }
     const XrcDomain& domain = of(*attributes->xrcd);
+    require_same_opening(*context, *domain.context, "xrcd");
     Owned<QueuePair> pair = make_object<QueuePair>(nullptr);
     pair->nic = domain.nic;
     pair->xrc_handle = domain.handle;

@@ -256,5 +256,33 @@ TEST(DeferredNics, AReadOfAnObjectUnderUpdateIsTornUnlessStrict) {
   }
 }
 
+// A receive queue completes in the order of its requests, also where the later one fails at once.
+TEST(DeferredNics, AReceiveThatFailsIsReportedAfterEarlierOnes) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Host sender(1);
+    Host receiver(2, deferred(fabric::model::rules_of(Preset::relaxed), seed));
+    LossyWire wire({&sender, &receiver});
+    const Connection connection = connect(sender, receiver);
+    const Sge large = receiver.sge(0, kAllBytes);
+    const Sge small = receiver.sge(kObject, 8);
+    ASSERT_EQ(connection.b.post_receive({.id = 1, .sges = {&large, 1}}), Post::done);
+    ASSERT_EQ(connection.b.post_receive({.id = 2, .sges = {&small, 1}}), Post::done);
+    ASSERT_EQ(connection.b.post_receive({.id = 3, .sges = {&large, 1}}), Post::done);
+    const Sge data = sender.sge(0, kAllBytes);
+    for (std::uint64_t id = 1; id <= 2; ++id) {
+      ASSERT_EQ(connection.a.post_send({.id = id, .kind = WorkKind::send, .sges = {&data, 1}}), Post::done);
+    }
+    wire.run();
+    const std::vector<Completion> received = receiver.received();
+    ASSERT_EQ(received.size(), 3U);
+    EXPECT_EQ(received[0].id, 1U);
+    EXPECT_EQ(received[0].status, CompletionStatus::success);
+    EXPECT_EQ(received[1].id, 2U);
+    EXPECT_EQ(received[1].status, CompletionStatus::local_length);
+    EXPECT_EQ(received[2].id, 3U);
+    EXPECT_EQ(received[2].status, CompletionStatus::flushed);
+  }
+}
+
 }  // namespace
 }  // namespace sidelatch::softnic::nic

@@ -270,6 +270,63 @@ TEST_F(WindowsTest, AKeyThatItsProgramChoseDoesNotComeBackWhenTheWindowEnds) {
   }
 }
 
+// The other side may end its window by the last message of its work. With an order that work may still be under way.
+TEST(WindowsOfDeferredAccess, WhatCameBeforeAnInvalidationOfTheOtherSideIsThereWithItsMessage) {
+  using fabric::model::Preset;
+  for (const Preset preset : {Preset::strict, Preset::observed, Preset::relaxed}) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      Host a(1);
+      Host b(2, std::make_unique<DeferredAccess>(
+                    DeferredOptions{.rules = fabric::model::rules_of(preset), .seed = seed, .torn_bias = 0.5}));
+      LossyWire wire({&a, &b});
+      const Connection pair = connect(a, b);
+      const std::uint32_t region =
+          b.nic.register_memory({b.at(0), 0x4000, b.address(0), b.domain, Rights::all | Rights::window_bind});
+      const std::uint32_t window = b.nic.make_window(b.domain, WindowType::two);
+      const Binding binding{.window = window,
+                            .new_key = window ^ 1U,
+                            .region = region,
+                            .address = b.address(0x1000),
+                            .length = 0x1000,
+                            .rights = Rights::remote_write | Rights::remote_atomic};
+      ASSERT_EQ(pair.b.post_send({.kind = WorkKind::bind_window, .binding = binding}), Post::done);
+      wire.run();
+      ASSERT_EQ(pair.b.post_receive({.id = 1}), Post::done);
+      a.fill(0, 0x800, static_cast<std::uint32_t>(seed));
+      const Sge bytes = a.sge(0, 0x800);
+      const Sge old = a.sge(0x2000, 8);
+      ASSERT_EQ(pair.a.post_send({.kind = WorkKind::write,
+                                  .sges = {&bytes, 1},
+                                  .remote_address = b.address(0x1000),
+                                  .rkey = binding.new_key}),
+                Post::done);
+      ASSERT_EQ(pair.a.post_send({.kind = WorkKind::fetch_add,
+                                  .sges = {&old, 1},
+                                  .remote_address = b.address(0x1800),
+                                  .rkey = binding.new_key,
+                                  .swap_or_add = 5}),
+                Post::done);
+      ASSERT_EQ(pair.a.post_send(
+                    {.kind = WorkKind::send_with_invalidate, .signaled = true, .invalidate_key = binding.new_key}),
+                Post::done);
+      std::vector<Completion> received;
+      wire.run([&] {
+        received = b.received();
+        return !received.empty();
+      });
+      ASSERT_EQ(received.size(), 1U);
+      EXPECT_EQ(received[0].status, CompletionStatus::success);
+      EXPECT_TRUE(received[0].has_invalidated);
+      EXPECT_TRUE(std::ranges::equal(b.bytes(0x1000, 0x800), a.bytes(0, 0x800)));
+      EXPECT_EQ(b.word(0x1800), 5U);
+      wire.run();
+      const std::vector<Completion> sent = a.sent();
+      ASSERT_EQ(sent.size(), 1U);
+      EXPECT_EQ(sent[0].status, CompletionStatus::success);
+    }
+  }
+}
+
 // ---- ATOMIC WRITE.
 
 TEST(AtomicWrite, WritesTheWordOnceWhateverIsLost) {

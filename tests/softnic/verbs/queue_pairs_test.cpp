@@ -107,6 +107,44 @@ TEST_F(VerbsCalls, AQueuePairIsMadeOfObjectsOfOneOpening) {
   EXPECT_EQ(verbs.close_device(other), 0);
 }
 
+TEST_F(VerbsCalls, OtherObjectsAreMadeOfThoseOfOneOpeningToo) {
+  ibv_context* const other = verbs.open_device(context->device);
+  ASSERT_THAT(other, NotNull());
+  ibv_pd* const their_domain = verbs.alloc_pd(other);
+  ibv_comp_channel* const their_channel = verbs.create_comp_channel(other);
+  ibv_td_init_attr plain{};
+  ibv_td* const their_thread = ibv_alloc_td(other, &plain);
+  ASSERT_THAT(their_thread, NotNull());
+  ibv_parent_domain_init_attr of_parent{};
+  of_parent.pd = their_domain;
+  ibv_pd* const their_parent = ibv_alloc_parent_domain(other, &of_parent);
+  ASSERT_THAT(their_parent, NotNull());
+  const auto is_refused = [](const void* made) { return made == nullptr && errno == EINVAL; };
+  errno = 0;
+  EXPECT_TRUE(is_refused(verbs.create_cq(context, 4, nullptr, their_channel, 0)));
+  ibv_cq_init_attr_ex extended{};
+  extended.cqe = 4;
+  extended.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+  extended.parent_domain = their_parent;
+  errno = 0;
+  EXPECT_TRUE(is_refused(ibv_create_cq_ex(context, &extended)));
+  errno = 0;
+  EXPECT_TRUE(is_refused(ibv_alloc_parent_domain(context, &of_parent)));
+  of_parent.pd = domain;
+  of_parent.td = their_thread;
+  errno = 0;
+  EXPECT_TRUE(is_refused(ibv_alloc_parent_domain(context, &of_parent)));
+  errno = 0;
+  EXPECT_EQ(verbs.rereg_mr(region, IBV_REREG_MR_CHANGE_PD, their_domain, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(region->pd, domain);
+  EXPECT_EQ(verbs.dealloc_pd(their_parent), 0);
+  EXPECT_EQ(ibv_dealloc_td(their_thread), 0);
+  EXPECT_EQ(verbs.destroy_comp_channel(their_channel), 0);
+  EXPECT_EQ(verbs.dealloc_pd(their_domain), 0);
+  EXPECT_EQ(verbs.close_device(other), 0);
+}
+
 // As in libibverbs, whose calls reach the kernel by system calls. Posting and polling leave it.
 TEST_F(VerbsCalls, ACallThatReturnsItsErrorSetsErrnoToo) {
   ibv_qp* const pair = make_pair();

@@ -814,6 +814,47 @@ TEST_F(VerbsCalls, AnImportedObjectMayEndTheOriginal) {
   EXPECT_EQ(verbs.close_device(maker), 0);
 }
 
+// The kernel's file lives as long as one of its descriptors. So do the objects that were made by it.
+TEST_F(VerbsCalls, ContextsOfOneOpeningMayBeClosedInAnyOrder) {
+  static ibv_pd* left_domain = nullptr;  // their structs stay, as above
+  static ibv_mr* left_region = nullptr;
+  static ibv_cq* left_queue = nullptr;
+  for (const bool makes_first : {true, false}) {
+    ibv_context* const maker = verbs.open_device(context->device);
+    ibv_context* const imported = verbs.import_device(::fcntl(maker->cmd_fd, F_DUPFD_CLOEXEC, 0));
+    ASSERT_THAT(imported, NotNull());
+    left_domain = verbs.alloc_pd(maker);
+    left_region = verbs.reg_mr(left_domain, words.data(), sizeof words, kRights);
+    left_queue = verbs.create_cq(maker, 8, nullptr, nullptr, 0);
+    ibv_pd* const name = verbs.import_pd(imported, left_domain->handle);
+    ASSERT_THAT(name, NotNull());
+    ibv_qp_init_attr wanted = small();
+    wanted.send_cq = wanted.recv_cq = left_queue;
+    ibv_qp* const a = verbs.create_qp(name, &wanted);
+    ibv_qp* const b = verbs.create_qp(name, &wanted);
+    ASSERT_THAT(a, NotNull());
+    ASSERT_THAT(b, NotNull());
+    if (makes_first) {
+      ASSERT_EQ(verbs.close_device(maker), 0);
+    }
+    connect(*a, *b);
+    ibv_sge part = sge(0);
+    part.lkey = left_region->lkey;
+    ibv_send_wr write = request(IBV_WR_RDMA_WRITE, part);
+    write.wr.rdma.rkey = left_region->rkey;
+    ASSERT_EQ(post(*a, write), 0);
+    EXPECT_EQ(wait_at(*left_queue).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(verbs.destroy_qp(a), 0);
+    EXPECT_EQ(verbs.destroy_qp(b), 0);
+    verbs.unimport_pd(name);
+    EXPECT_EQ(verbs.close_device(imported), 0);
+    if (!makes_first) {
+      EXPECT_EQ(verbs.close_device(maker), 0);
+    }
+    EXPECT_THAT(verbs.import_pd(context, left_domain->handle), IsNull()) << "ended with the last context";
+  }
+}
+
 // An XRC target lives as long as one of its handles, and each hears of its events.
 TEST_F(VerbsCalls, AnXrcTargetOutlivesTheHandleThatItWasMadeWith) {
   ibv_xrcd_init_attr wanted{};
