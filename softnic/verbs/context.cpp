@@ -126,12 +126,26 @@ void end_objects(const std::vector<Context*>& contexts, ProcessNic& nic, nic::Ni
   }
 }
 
-// The contexts of its opening, if it is the last one that is open; otherwise none.
+bool has_objects(const Context& context, const ProcessNic& nic) {
+  const auto is_its = [&](const auto& entry) { return entry.second->context == &context.context; };
+  const auto is_its_pair = [&](const QueuePair* pair) { return pair->qp_base.context == &context.context; };
+  return !context.regions.empty() || !context.domains.empty() || !context.windows.empty() ||
+         !context.xrc_domains.empty() || std::ranges::any_of(std::views::values(nic.queue_pairs), is_its_pair) ||
+         std::ranges::any_of(nic.opened_pairs, is_its_pair) || std::ranges::any_of(nic.shared_receive_queues, is_its) ||
+         std::ranges::any_of(nic.completion_queues, is_its);
+}
+
+// All contexts of its opening, if it is the last one that is open. Else itself, if it was imported and has nothing: a
+// program may import a device again and again.
 std::vector<Context*> ended_with(Context& closed, const ProcessNic& nic) {
   std::vector<Context*> its;
   std::ranges::copy_if(nic.contexts, std::back_inserter(its),
                        [&](const Context* one) { return one->opening == closed.opening; });
-  return std::ranges::all_of(its, &Context::is_closed) ? its : std::vector<Context*>{};
+  if (std::ranges::all_of(its, &Context::is_closed)) {
+    return its;
+  }
+  const bool stays = !closed.imported.valid() || has_objects(closed, nic);
+  return stays ? std::vector<Context*>{} : std::vector<Context*>{&closed};
 }
 
 }  // namespace
@@ -170,8 +184,8 @@ void close_context(Context& context) {
   ProcessNic& nic = *context.nic;
   const std::vector<Context*> ended = nic.call([&](nic::Nic& device) {
     context.is_closed = true;
-    context.imported = FileDescriptor();
     std::vector<Context*> its = ended_with(context, nic);
+    context.imported = FileDescriptor();
     end_objects(its, nic, device);
     std::erase_if(nic.contexts, [&](const Context* one) { return std::ranges::find(its, one) != its.end(); });
     return its;

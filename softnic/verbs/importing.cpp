@@ -79,9 +79,12 @@ namespace nic = sidelatch::softnic::nic;
 
 SIDELATCH_VERBS_EXPORT ibv_pd* ibv_import_pd(ibv_context* context, std::uint32_t handle) {
   return made([&]() -> ibv_pd* {
-    ProcessNic& nic = *of(*context).nic;
+    const Context& ours = of(*context);
+    ProcessNic& nic = *ours.nic;
     const bool is_there = nic.call([&](nic::Nic& /*device*/) {
-      return std::ranges::any_of(nic.contexts, [&](const Context* other) { return other->domains.contains(handle); });
+      return std::ranges::any_of(nic.contexts, [&](const Context* other) {
+        return other->opening == ours.opening && other->domains.contains(handle);
+      });
     });
     if (!is_there) {
       refuse(ENOENT, fmt::format("there is no protection domain with the handle {}", handle));
@@ -103,7 +106,8 @@ SIDELATCH_VERBS_EXPORT ibv_mr* ibv_import_mr(ibv_pd* domain, std::uint32_t handl
     ProcessNic& nic = *of(*domain).nic;
     nic.call([&](nic::Nic& /*device*/) {
       for (const Context* const other : nic.contexts) {
-        if (const auto found = other->regions.find(handle); found != other->regions.end()) {
+        const auto found = other->regions.find(handle);
+        if (other->opening == of(*domain->context).opening && found != other->regions.end()) {
           region->region = found->second->region;
           return;
         }

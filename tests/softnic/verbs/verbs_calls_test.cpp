@@ -800,7 +800,16 @@ TEST_F(VerbsCalls, AnImportedObjectMayEndTheOriginal) {
   ibv_context* const maker = verbs.open_device(context->device);
   left_domain = verbs.alloc_pd(maker);
   left_region = verbs.reg_mr(left_domain, words.data(), sizeof words, kRights);
-  ibv_pd* const name = verbs.import_pd(context, left_domain->handle);
+  // Another opening knows none of them.
+  errno = 0;
+  EXPECT_THAT(verbs.import_pd(context, left_domain->handle), IsNull());
+  EXPECT_EQ(errno, ENOENT);
+  errno = 0;
+  EXPECT_THAT(verbs.import_mr(domain, left_region->handle), IsNull());
+  EXPECT_EQ(errno, ENOENT);
+  ibv_context* const imported = verbs.import_device(::fcntl(maker->cmd_fd, F_DUPFD_CLOEXEC, 0));
+  ASSERT_THAT(imported, NotNull());
+  ibv_pd* const name = verbs.import_pd(imported, left_domain->handle);
   ASSERT_THAT(name, NotNull());
   ibv_mr* const region_name = verbs.import_mr(name, left_region->handle);
   ASSERT_THAT(region_name, NotNull());
@@ -810,7 +819,8 @@ TEST_F(VerbsCalls, AnImportedObjectMayEndTheOriginal) {
   EXPECT_THAT(verbs.import_mr(name, handle), IsNull());
   EXPECT_EQ(errno, ENOENT);
   EXPECT_EQ(verbs.dealloc_pd(name), 0);
-  EXPECT_THAT(verbs.import_pd(context, left_domain->handle), IsNull());
+  EXPECT_THAT(verbs.import_pd(imported, left_domain->handle), IsNull());
+  EXPECT_EQ(verbs.close_device(imported), 0);
   EXPECT_EQ(verbs.close_device(maker), 0);
 }
 
@@ -851,8 +861,24 @@ TEST_F(VerbsCalls, ContextsOfOneOpeningMayBeClosedInAnyOrder) {
     if (!makes_first) {
       EXPECT_EQ(verbs.close_device(maker), 0);
     }
-    EXPECT_THAT(verbs.import_pd(context, left_domain->handle), IsNull()) << "ended with the last context";
+    ibv_pd* const next = verbs.alloc_pd(context);
+    EXPECT_EQ(next->handle, left_domain->handle) << "it ended with the last context";
+    EXPECT_EQ(verbs.dealloc_pd(next), 0);
   }
+}
+
+TEST_F(VerbsCalls, AnImportedContextGivesItsDescriptorsBack) {
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto before = open_files();
+  for (int i = 0; i < 3; ++i) {
+    ibv_context* const imported = verbs.import_device(::fcntl(context->cmd_fd, F_DUPFD_CLOEXEC, 0));
+    ASSERT_THAT(imported, NotNull());
+    EXPECT_EQ(verbs.close_device(imported), 0);
+  }
+  EXPECT_EQ(open_files(), before);
 }
 
 // An XRC target lives as long as one of its handles, and each hears of its events.
