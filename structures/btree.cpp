@@ -155,18 +155,13 @@ void BTree::require_value(std::size_t bytes) const {
   }
 }
 
-// A worker's first operation looks what the memory holds. A world that explores begins with zeroed memory that no other
-// program knows, and would try every order of these steps.
+// A worker's first operation looks what the memory holds.
 Task<void> BTree::open(Worker& worker) const {
   if (worker.tree_ != this) {
     throw std::invalid_argument(
         "a worker of another tree: its spare nodes and its cache are of that tree; make one for this tree");
   }
-  if (!worker.reactor().explores()) {
-    co_await open_superblocks(worker, heads_, superblocks_);
-  } else if (worker.reactor().has_other_tasks()) {
-    co_await worker.reactor().sleep(from_ns(1));  // they go on meanwhile, as in other worlds
-  }
+  co_await open_superblocks(worker, heads_, superblocks_);
   worker.note_opened(number_);
 }
 

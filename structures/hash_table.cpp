@@ -235,18 +235,13 @@ void HashTable::throw_damaged(Place place, std::string_view what) const {
   throw StructureError(fmt::format("hash table over {}: {} {}", scheme_->name(), describe(place), what));
 }
 
-// A client's first operation looks what the memory holds. A world that explores begins with zeroed memory that no other
-// program knows, and would try every order of these steps.
+// A client's first operation looks what the memory holds.
 Task<void> HashTable::open(Client& client) const {
   if (client.memory_nodes() != superblocks_.size()) {
     throw std::invalid_argument(
         fmt::format("a client with {} memory nodes: the table lies on {}", client.memory_nodes(), superblocks_.size()));
   }
-  if (!client.reactor().explores()) {
-    co_await open_superblocks(client, heads_, superblocks_);
-  } else if (client.reactor().has_other_tasks()) {
-    co_await client.reactor().sleep(from_ns(1));  // they go on meanwhile, as in other worlds
-  }
+  co_await open_superblocks(client, heads_, superblocks_);
   client.note_opened(number_);
 }
 

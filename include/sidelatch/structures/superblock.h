@@ -66,7 +66,8 @@ static_assert(sizeof(Superblock) <= kSuperblockBytes && sizeof(Superblock) % 8 =
 
 /// Compares the superblock at the head of each memory node's part of `memory` with the one expected there. Writes it
 /// where the bytes of a superblock are all zero, but only if no memory node holds something else. Throws StructureError
-/// that names both if they differ, and FabricError. Both spans must live until the task ends.
+/// that names both if they differ, and FabricError. In a world that explores it touches no memory, and waits only if
+/// another task of the client may go on meanwhile. Both spans must live until the task ends.
 [[nodiscard]] fabric::Task<void> open_superblocks(Client& client, std::span<const fabric::RemoteSpan> memory,
                                                   std::span<const Superblock> expected);
 
