@@ -826,10 +826,14 @@ TEST_F(VerbsCalls, AnImportedObjectMayEndTheOriginal) {
 
 // The kernel's file lives as long as one of its descriptors. So do the objects that were made by it.
 TEST_F(VerbsCalls, ContextsOfOneOpeningMayBeClosedInAnyOrder) {
-  static ibv_pd* left_domain = nullptr;  // their structs stay, as above
-  static ibv_mr* left_region = nullptr;
-  static ibv_cq* left_queue = nullptr;
+  struct Left {
+    ibv_pd* domain = nullptr;
+    ibv_mr* region = nullptr;
+    ibv_cq* queue = nullptr;
+  };
+  static std::array<Left, 2> left;  // their structs stay, as above, those of both rounds
   for (const bool makes_first : {true, false}) {
+    auto& [left_domain, left_region, left_queue] = left.at(makes_first ? 0 : 1);
     ibv_context* const maker = verbs.open_device(context->device);
     ibv_context* const imported = verbs.import_device(::fcntl(maker->cmd_fd, F_DUPFD_CLOEXEC, 0));
     ASSERT_THAT(imported, NotNull());
