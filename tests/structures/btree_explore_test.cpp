@@ -13,6 +13,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <memory>
+#include <string>
 
 namespace sidelatch::structures {
 namespace {
@@ -33,6 +36,7 @@ struct Scene {
   std::vector<std::uint64_t> keys{};  // inserted in this order; key k has the value k
   std::vector<std::uint64_t> removed{};
   std::vector<std::vector<Step>> clients{};
+  bool ends_early = false;  // a fault of the test: operations say that they have ended before they begin
 };
 
 Task<void> prepare(const BTree& tree, BTree::Worker& worker, const Scene& scene) {
@@ -58,14 +62,41 @@ std::vector<std::byte> image_of(const Scene& scene) {
   return {bytes.begin(), bytes.end()};
 }
 
-Task<void> act(explore::World& world, const BTree& tree, BTree::Worker& worker, const std::vector<Step>& steps,
-               std::uint64_t client, Histories& histories) {
-  std::uint64_t value = client * 100;
-  for (const Step& step : steps) {
-    Event event{.call = step.call, .argument = ++value, .began = world.moment(), .is_open = true};
+// When operations begin and end. A search through states takes every order of these steps, so it counts them; any other
+// search has moments, and judges all orders that are equivalent to the one that it ran.
+class Clock {
+ public:
+  explicit Clock(explore::World& world) : world_(&world) { world.judges_with(this); }
+  std::int64_t now() {
+    if (!world_->judges_in_order()) {
+      return static_cast<std::int64_t>(world_->moment());
+    }
+    world_->order_matters();
+    return ++steps_;
+  }
+  [[nodiscard]] Precedes order(const explore::Order& moments) const {
+    if (world_->judges_in_order()) {
+      return [](const Event& first, const Event& second) { return first.ended < second.began; };
+    }
+    return [&moments](const Event& first, const Event& second) {
+      return moments.before(static_cast<explore::Moment>(first.ended), static_cast<explore::Moment>(second.began));
+    };
+  }
+
+ private:
+  explore::World* world_;
+  std::int64_t steps_ = 0;
+};
+
+Task<void> act(Clock& clock, const BTree& tree, BTree::Worker& worker, const Scene& scene, std::size_t client,
+               Histories& histories) {
+  std::uint64_t value = 100 * (client + 1);
+  for (const Step& step : scene.clients[client]) {
+    Event event{.call = step.call, .argument = ++value, .began = clock.now(), .is_open = true};
     std::vector<Event>& history = histories[step.key];
     const std::size_t at = history.size();
     history.push_back(event);
+    const std::int64_t early = scene.ends_early ? clock.now() : 0;
     Word word(event.argument);
     switch (step.call) {
       case Call::get:
@@ -86,7 +117,7 @@ Task<void> act(explore::World& world, const BTree& tree, BTree::Worker& worker, 
         break;
     }
     event.is_open = false;
-    event.ended = world.moment();
+    event.ended = scene.ends_early ? early : clock.now();
     histories[step.key][at] = event;
   }
 }
@@ -119,6 +150,7 @@ Histories merged(const std::vector<std::unique_ptr<Histories>>& histories) {
 explore::Program program_of(const Scene& scene) {
   return [&scene, image = image_of(scene)](explore::World& world) {
     Stage& stage = world.make<Stage>(scene, world, image);
+    auto& clock = world.make<Clock>(world);
     const std::array<Node*, 1> memory = {stage.node};
     for (std::size_t i = 0; i < scene.clients.size(); ++i) {
       Node& node = world.add_node("client " + std::to_string(i));
@@ -126,13 +158,10 @@ explore::Program program_of(const Scene& scene) {
       options.session.retry = Retry::at_once();
       stage.workers.push_back(std::make_unique<BTree::Worker>(*stage.tree, node, memory, options));
       stage.histories.push_back(std::make_unique<Histories>());
-      world.spawn(node,
-                  act(world, *stage.tree, *stage.workers.back(), scene.clients[i], i + 1, *stage.histories.back()));
+      world.spawn(node, act(clock, *stage.tree, *stage.workers.back(), scene, i, *stage.histories.back()));
     }
-    world.at_end([&world, &stage, &scene](const explore::Order& order) {
-      const Precedes precedes = [&order](const Event& first, const Event& second) {
-        return order.before(static_cast<explore::Moment>(first.ended), static_cast<explore::Moment>(second.began));
-      };
+    world.at_end([&world, &stage, &scene, &clock](const explore::Order& order) {
+      const Precedes precedes = clock.order(order);
       for (const auto& [key, history] : merged(stage.histories)) {
         const bool was_there = std::ranges::count(scene.keys, key) > 0 && std::ranges::count(scene.removed, key) == 0;
         if (!is_linearizable(history, was_there ? std::optional(key) : std::nullopt, precedes)) {
@@ -155,8 +184,8 @@ BTreeOptions tiny_nodes(const Scheme& scheme) {
   }
 }
 
-explore::Verdict explore_scene(Scene scene, const Scheme& scheme, const explore::Options& options) {
-  const Traversal traversal = scene.options.traversal;
+explore::Verdict explore_scene(Scene scene, const Scheme& scheme, Traversal traversal,
+                               const explore::Options& options) {
   scene.scheme = &scheme;
   scene.options = tiny_nodes(scheme);
   scene.options.traversal = traversal;
@@ -164,103 +193,117 @@ explore::Verdict explore_scene(Scene scene, const Scheme& scheme, const explore:
 }
 
 #ifdef NDEBUG
-constexpr bool kExhaustive = true;
+constexpr bool kIsOptimized = true;
 #else
-constexpr bool kExhaustive = false;  // under sanitizers a sample
+constexpr bool kIsOptimized = false;  // as under sanitizers
 #endif
 
-// Checked under `relaxed`, which allows all behaviours of the other presets.
-void expect_safe(const Scene& scene, const Scheme& scheme) {
-  explore::Options options{.rules = model::rules_of(Preset::relaxed)};
-  if (!kExhaustive) {
-    options.mode = explore::Mode::random;
-    options.max_executions = 300;
+const std::vector<std::uint64_t> kThreeLeaves = {10, 20, 30, 40, 50, 60, 70, 80};
+const std::map<std::string, Scene> kScenes = {
+    {"LookupsWhileTheRootSplits",
+     {.keys = {10, 20, 30, 40}, .clients = {{{Call::insert, 25}}, {{Call::get, 40}, {Call::get, 25}}}}},
+    {"AChangeWhileTheRootSplits", {.keys = {10, 20, 30, 40}, .clients = {{{Call::insert, 25}}, {{Call::update, 40}}}}},
+    // The second leaf is full and splits; its upper half moves.
+    {"LookupsWhileALeafSplits",
+     {.keys = {10, 20, 30, 40, 50, 60}, .clients = {{{Call::insert, 55}}, {{Call::get, 60}, {Call::get, 55}}}}},
+    {"AChangeWhileALeafSplits",
+     {.keys = {10, 20, 30, 40, 50, 60}, .clients = {{{Call::insert, 55}}, {{Call::put, 60}}}}},
+    // The first leaf becomes empty and takes the second one's entries.
+    {"LookupsWhileLeavesMerge",
+     {.keys = kThreeLeaves,
+      .removed = {20, 30},
+      .clients = {{{Call::remove, 10}}, {{Call::get, 40}, {Call::get, 10}}}}},
+    {"AChangeWhileLeavesMerge",
+     {.keys = kThreeLeaves,
+      .removed = {20, 30},
+      .clients = {{{Call::remove, 10}}, {{Call::put, 40}, {Call::get, 40}}}}},
+    {"TheTreeShrinks",
+     {.keys = {10, 20, 30, 40, 50},
+      .removed = {20, 30, 40},
+      .clients = {{{Call::remove, 10}}, {{Call::get, 50}, {Call::put, 50}}}}},
+    // One client frees a node and reuses it at once, while the other is on its way there.
+    {"ANodeIsReused",
+     {.keys = kThreeLeaves,
+      .removed = {20, 30},
+      .clients = {{{Call::remove, 10}, {Call::insert, 75}, {Call::insert, 76}}, {{Call::put, 40}}}}},
+};
+
+struct Case {
+  std::string name;
+  const Scene* scene;
+  std::shared_ptr<const Scheme> scheme;
+  Traversal traversal;
+  bool is_short;  // its states take seconds, not minutes
+};
+
+std::vector<Case> cases() {
+  const std::map<std::string, std::shared_ptr<const Scheme>> schemes = {
+      {"TwoReadVersion", std::make_shared<TwoReadVersion>()},
+      {"CopyOnWrite", std::make_shared<CopyOnWrite>()},
+      {"RwLatch", std::make_shared<RwLatch>()},
+  };
+  std::vector<Case> all;
+  for (const auto& [scene_name, scene] : kScenes) {
+    for (const auto& [scheme_name, scheme] : schemes) {
+      const bool is_short = scheme_name == "TwoReadVersion" &&
+                            (scene_name.ends_with("TheRootSplits") || scene_name.ends_with("LeavesMerge"));
+      all.push_back({scene_name + "_" + scheme_name, &scene, scheme, Traversal::fences, is_short});
+      all.push_back({scene_name + "_" + scheme_name + "_Coupled", &scene, scheme, Traversal::coupled, is_short});
+    }
   }
-  const explore::Verdict verdict = explore_scene(scene, scheme, options);
-  EXPECT_EQ(verdict.outcome, kExhaustive ? explore::Outcome::safe : explore::Outcome::bounded)
+  return all;
+}
+
+class BTreeExplored : public testing::TestWithParam<Case> {};
+
+// All states where they are few, and in the long run; else a sample of executions. Under `relaxed`, which allows all
+// behaviours of the other presets.
+TEST_P(BTreeExplored, IsSafe) {
+  const Case& the = GetParam();
+  explore::Options options{.rules = model::rules_of(Preset::relaxed)};
+  const bool is_whole = kIsOptimized && (the.is_short || takes_long());
+  if (is_whole) {
+    options.mode = explore::Mode::states;
+  } else {
+    options.mode = explore::Mode::pct;
+    options.max_executions = kIsOptimized ? 1000U : 100U;
+  }
+  const explore::Verdict verdict = explore_scene(*the.scene, *the.scheme, the.traversal, options);
+  EXPECT_EQ(verdict.outcome, is_whole ? explore::Outcome::safe : explore::Outcome::bounded)
       << explore::to_text(verdict);
 }
 
-// Latches have too many executions to explore all; this is a sample, not a proof.
-void expect_nothing_in_a_sample(const Scene& scene, const Scheme& scheme) {
-  const explore::Verdict verdict = explore_scene(scene, scheme,
-                                                 {.rules = model::rules_of(Preset::relaxed),
-                                                  .mode = explore::Mode::pct,
-                                                  .max_executions = kExhaustive ? 4000U : 100U});
-  EXPECT_EQ(verdict.outcome, explore::Outcome::bounded) << explore::to_text(verdict);
-}
+INSTANTIATE_TEST_SUITE_P(All, BTreeExplored, testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
 
-// All executions of the dearest scenes in the long run, else a sample.
-void expect_safe_if_long(const Scene& scene, const Scheme& scheme) {
-  if (takes_long()) {
-    expect_safe(scene, scheme);
-  } else {
-    expect_nothing_in_a_sample(scene, scheme);
-  }
-}
+// ---- What must be caught.
 
-const Scene kRootSplits{.keys = {10, 20, 30, 40},
-                        .clients = {{{Call::insert, 25}}, {{Call::get, 40}, {Call::get, 25}}}};
-const Scene kRootSplitsUnderAChange{.keys = {10, 20, 30, 40}, .clients = {{{Call::insert, 25}}, {{Call::update, 40}}}};
-// The second leaf is full and splits; its upper half moves.
-const Scene kLeafSplits{.keys = {10, 20, 30, 40, 50, 60},
-                        .clients = {{{Call::insert, 55}}, {{Call::get, 60}, {Call::get, 55}}}};
-const Scene kLeafSplitsUnderAChange{.keys = {10, 20, 30, 40, 50, 60},
-                                    .clients = {{{Call::insert, 55}}, {{Call::put, 60}}}};
-// The first leaf becomes empty and takes the second one's entries.
-const std::vector<std::uint64_t> kThreeLeaves = {10, 20, 30, 40, 50, 60, 70, 80};
-const Scene kLeavesMerge{
-    .keys = kThreeLeaves, .removed = {20, 30}, .clients = {{{Call::remove, 10}}, {{Call::get, 40}, {Call::get, 10}}}};
-const Scene kLeavesMergeUnderAChange{
-    .keys = kThreeLeaves, .removed = {20, 30}, .clients = {{{Call::remove, 10}}, {{Call::put, 40}, {Call::get, 40}}}};
-const Scene kTreeShrinks{.keys = {10, 20, 30, 40, 50},
-                         .removed = {20, 30, 40},
-                         .clients = {{{Call::remove, 10}}, {{Call::get, 50}, {Call::put, 50}}}};
-// One client frees a node and reuses it at once, while the other is on its way there.
-const Scene kNodeIsReused{.keys = kThreeLeaves,
-                          .removed = {20, 30},
-                          .clients = {{{Call::remove, 10}, {Call::insert, 75}, {Call::insert, 76}}, {{Call::put, 40}}}};
-
-TEST(BTreeExplored, LookupsWhileTheRootSplits) { expect_safe(kRootSplits, TwoReadVersion()); }
-TEST(BTreeExplored, LookupsWhileTheRootSplitsOutOfPlace) { expect_safe_if_long(kRootSplits, CopyOnWrite()); }
-TEST(BTreeExplored, AChangeWhileTheRootSplits) { expect_safe(kRootSplitsUnderAChange, TwoReadVersion()); }
-TEST(BTreeExplored, LookupsWhileALeafSplits) { expect_safe_if_long(kLeafSplits, TwoReadVersion()); }
-TEST(BTreeExplored, AChangeWhileALeafSplits) { expect_safe_if_long(kLeafSplitsUnderAChange, TwoReadVersion()); }
-TEST(BTreeExplored, LookupsWhileLeavesMerge) { expect_safe(kLeavesMerge, TwoReadVersion()); }
-TEST(BTreeExplored, LookupsWhileLeavesMergeOutOfPlace) { expect_safe_if_long(kLeavesMerge, CopyOnWrite()); }
-TEST(BTreeExplored, AChangeWhileLeavesMerge) { expect_safe_if_long(kLeavesMergeUnderAChange, TwoReadVersion()); }
-
-Scene coupled(Scene scene) {
-  scene.options.traversal = Traversal::coupled;
-  return scene;
-}
-
-TEST(BTreeExplored, CoupledLookupsWhileTheRootSplits) { expect_safe_if_long(coupled(kRootSplits), TwoReadVersion()); }
-TEST(BTreeExplored, CoupledLookupsWhileALeafSplits) { expect_safe_if_long(coupled(kLeafSplits), TwoReadVersion()); }
-TEST(BTreeExplored, CoupledLookupsWhileLeavesMerge) { expect_safe(coupled(kLeavesMerge), TwoReadVersion()); }
-
-TEST(BTreeExplored, ASampleUnderLatches) {
-  for (const Scene& scene : {kRootSplits, kLeafSplits, kLeavesMerge, kTreeShrinks, kNodeIsReused}) {
-    expect_nothing_in_a_sample(scene, RwLatch());
-    expect_nothing_in_a_sample(coupled(scene), RwLatch());
-  }
-}
-
-TEST(BTreeExplored, ASampleOfTreesThatShrinkAndOfNodesThatAreReused) {
-  for (const Scene& scene : {kTreeShrinks, kNodeIsReused}) {
-    expect_nothing_in_a_sample(scene, TwoReadVersion());
-    expect_nothing_in_a_sample(coupled(scene), TwoReadVersion());
-    expect_nothing_in_a_sample(scene, CopyOnWrite());
-  }
-}
+constexpr std::array kSearches = {explore::Mode::states, explore::Mode::exhaustive};
 
 // A scheme whose readers accept mixtures cannot build a valid tree.
-TEST(BTreeExplored, ATreeOverABrokenSchemeIsCaught) {
+TEST(BTreeExploration, CatchesATreeOverABrokenScheme) {
   const checker::SelectedScheme naive = checker::select_scheme("broken/naive");
   const Scene two_changes{.keys = {10, 20}, .clients = {{{Call::remove, 10}}, {{Call::get, 20}, {Call::get, 10}}}};
-  const explore::Verdict verdict =
-      explore_scene(two_changes, *naive.scheme, {.rules = model::rules_of(Preset::observed)});
-  EXPECT_EQ(verdict.outcome, explore::Outcome::broken) << explore::to_text(verdict);
+  for (const explore::Mode mode : kSearches) {
+    const explore::Verdict verdict = explore_scene(two_changes, *naive.scheme, Traversal::fences,
+                                                   {.rules = model::rules_of(Preset::observed), .mode = mode});
+    EXPECT_EQ(verdict.outcome, explore::Outcome::broken) << explore::to_text(verdict);
+  }
+}
+
+// Only the order of what has ended and what begins shows that this is wrong: each result alone is a possible one.
+TEST(BTreeExploration, CatchesAChangeThatComesAfterItsEnd) {
+  Scene late{.keys = {10, 20}, .clients = {{{Call::insert, 15}}, {{Call::get, 15}}}};
+  for (const explore::Mode mode : kSearches) {
+    const explore::Options options{.rules = model::rules_of(Preset::strict), .mode = mode};
+    late.ends_early = false;
+    const explore::Verdict right = explore_scene(late, TwoReadVersion(), Traversal::fences, options);
+    EXPECT_EQ(right.outcome, explore::Outcome::safe) << explore::to_text(right);
+    late.ends_early = true;
+    const explore::Verdict verdict = explore_scene(late, TwoReadVersion(), Traversal::fences, options);
+    ASSERT_EQ(verdict.outcome, explore::Outcome::broken) << explore::to_text(verdict);
+    EXPECT_EQ(verdict.violation->kind, explore::Kind::linearizability);
+  }
 }
 
 }  // namespace
