@@ -274,7 +274,7 @@ TEST_P(BTreeExplored, IsSafe) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BTreeExplored, testing::ValuesIn(cases()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& made) { return made.param.name; });
 
 // ---- What must be caught.
 
