@@ -196,6 +196,16 @@ class Lowering {
   void count_instance(Location at) const;
   void count_state(std::size_t elements, std::size_t bytes, Location at);
 
+  // lower_signatures.cpp
+  const Type* type_in_signature(const ast::Type& type, const std::vector<std::string>& open);
+  void check_parameter(const ast::Parameter& parameter, const Type* type, bool of_action) const;
+  void check_default(const ast::Parameter& parameter, const Type* type);
+  void check_parameters(const std::vector<ast::Parameter>& parameters, const std::vector<std::string>& open);
+  void check_constructor(const std::vector<ast::Parameter>& parameters, ast::DeclarationKind own,
+                         const std::vector<std::string>& open);
+  void check_result(const ast::Declaration& function, const std::vector<std::string>& open);
+  void check_signature(const ast::Declaration& declaration);
+
   // lower_unused.cpp
   void check_unused();
   void check_unused(const ast::Declaration& declaration);
@@ -339,6 +349,7 @@ class Lowering {
                   std::vector<const Type*>& types) const;
   Value call_object(Object& object, const ast::Expr& expr, Location at);
   Value call_action(Object& action, const ast::Expr& expr);
+  void check_type_argument(const ast::Expr& expr, const Value& argument);
   std::vector<const ast::Expr*> arguments_of(const ast::Expr& call, std::span<const ast::Parameter> parameters);
   static std::vector<std::size_t> as_written(const ast::Expr& call, std::span<const ast::Parameter> parameters);
   std::vector<const ast::Expr*> in_order(std::span<const ast::ExprPtr> given, const std::vector<std::string>& names,
@@ -370,6 +381,7 @@ class Lowering {
   void send_again(const std::string& name, int list, Location at);
   void mark_to_drop(const Value& meta, Location at);
   Value extern_call(const Object& function, const ast::Expr& call);
+  void check_type_arguments(const ast::Declaration& function, const ast::Expr& call);
   Value extern_method(const Object& object, const std::string& method, const ast::Expr& call);
   void checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at);
   void hash(const std::vector<const ast::Expr*>& arguments, Location at);
@@ -476,6 +488,7 @@ class Lowering {
   std::map<std::string, bool> match_kinds_;
   std::map<std::string, Object*> shadowed_;  // extern functions whose name something else has, too
   const Object* function_ = nullptr;         // that is being lowered
+  const char* no_table_ = nullptr;           // where no table is applied: what is said of it
   bool is_quiet_ = false;  // a header that becomes valid is no part of the packet: packet_length stays
   const ast::Declaration* main_ = nullptr;
   unsigned depth_ = 0;

@@ -104,6 +104,7 @@ Object* Lowering::new_object(Object::Kind kind, const ast::Declaration* declarat
 }
 
 void Lowering::declare(const ast::Declaration& declaration) {
+  check_signature(declaration);
   Symbol symbol;
   switch (declaration.kind) {
     case DeclarationKind::constant:
@@ -113,7 +114,9 @@ void Lowering::declare(const ast::Declaration& declaration) {
       fail(declaration.at, "a variable is declared within a control or a parser");
     case DeclarationKind::match_kind:
       for (const ast::Member& member : declaration.members) {
-        match_kinds_[member.name] = true;
+        if (!match_kinds_.emplace(member.name, true).second) {
+          fail(member.at, "the match kind '" + member.name + "' is declared twice");
+        }
       }
       return;
     case DeclarationKind::function: {
@@ -179,6 +182,9 @@ void Lowering::declare_type(const ast::Declaration& declaration) {
   switch (declaration.kind) {
     case DeclarationKind::alias:
       symbol.type = resolve(*declaration.type);
+      if (symbol.type == types_.none || symbol.type == types_.string) {
+        fail(declaration.at, "a typedef cannot be of " + text(symbol.type));
+      }
       break;
     case DeclarationKind::new_type:
       symbol.type = new_type(declaration);

@@ -265,6 +265,7 @@ Value Lowering::index(const ast::Expr& expr) {
     Value value = base;
     value.type = base.type->fields[which].type;
     value.place = moved(base.place, field_offset(base.type, which));
+    value.writable = false;  // only the whole tuple is assigned to (P4-16, "Operations on tuple expressions")
     return value;
   }
   if (base.kind != Value::Kind::place || base.type->kind != Type::Kind::stack) {

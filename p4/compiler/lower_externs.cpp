@@ -278,6 +278,28 @@ void Lowering::mark_to_drop(const Value& meta, Location at) {
   }
 }
 
+// FUNCTION<TYPES>(ARGUMENTS): each argument whose type is one of them has this type.
+void Lowering::check_type_arguments(const ast::Declaration& function, const ast::Expr& expr) {
+  if (expr.type_arguments.empty()) {
+    return;
+  }
+  const std::vector<std::string>& names = function.type_parameters;
+  if (expr.type_arguments.size() != names.size()) {
+    fail(expr.at, fmt::format("'{}' has {} type parameters", function.name, names.size()));
+  }
+  const std::vector<const ast::Expr*> arguments = arguments_of(expr, function.parameters);
+  // For their types alone: what they do comes with the call.
+  static_cast<void>(collect([&] {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const auto which = std::ranges::find(names, function.parameters[i].type->name);
+      if (which != names.end()) {
+        const Type* type = resolve(*expr.type_arguments[static_cast<std::size_t>(which - names.begin())]);
+        static_cast<void>(coerce(eval(*arguments[i], type), type, arguments[i]->at));
+      }
+    }
+  }));
+}
+
 Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
   const ast::Declaration* chosen = nullptr;
   for (const ast::Declaration* one : function.overloads) {
@@ -297,6 +319,7 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     unsupported(expr.at,
                 fmt::format("{}() with {} parameters, which v1model's has not", name, chosen->parameters.size()));
   }
+  check_type_arguments(*chosen, expr);
   const std::vector<const ast::Expr*> arguments = arguments_of(expr, chosen->parameters);
   const auto number = [&](std::size_t which, unsigned width) {
     const Type* type = types_.bits(width, false);
@@ -399,6 +422,7 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
     unsupported(expr.at, fmt::format("{}.{}() with {} parameters, which v1model's has not", kind, method,
                                      chosen->parameters.size()));
   }
+  check_type_arguments(*chosen, expr);
   const std::vector<const ast::Expr*> arguments = arguments_of(expr, chosen->parameters);
   const auto index_type = [&]() -> const Type* {
     const bool given =

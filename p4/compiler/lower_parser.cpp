@@ -11,8 +11,8 @@ using ast::ExprKind;
 
 Object* Lowering::parser_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments,
                                   std::string name, const std::vector<Value>* places) {
-  if (!declaration.type_parameters.empty()) {
-    unsupported(declaration.at, "a generic parser");
+  if (declaration.states.empty()) {
+    fail(declaration.at, "this parser has no states");
   }
   if (!active_.insert(&declaration).second) {
     fail(declaration.at, "a parser cannot contain itself");
@@ -32,17 +32,7 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
     // State 0 sets up the local variables.
     std::map<std::string, int> numbers{{"accept", ir::kAccept}, {"reject", ir::kReject}};
     for (std::size_t i = 0; i < declaration.states.size(); ++i) {
-      const ast::State& state = declaration.states[i];
-      if (!numbers.emplace(state.name, static_cast<int>(i) + 1).second) {
-        fail(state.at, "the state '" + state.name + "' is there twice");
-      }
-      const auto& locals = declaration.locals;
-      if (std::any_of(locals.begin(), locals.end(), [&](const auto& local) { return local->name == state.name; })) {
-        fail(state.at, "'" + state.name + "' is declared twice");
-      }
-    }
-    if (!numbers.contains("start")) {
-      fail(declaration.at, "the parser has no state 'start'");
+      numbers.emplace(declaration.states[i].name, static_cast<int>(i) + 1);
     }
     made.states.resize(declaration.states.size() + 1);
     made.states[0].name = "(locals)";
@@ -87,6 +77,15 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
         const bool is_list = values[i].kind == Value::Kind::list && values[i].type == nullptr;
         const std::vector<Value> parts = is_list ? values[i].items : std::vector<Value>{values[i]};
         for (const Value& part : parts) {
+          const bool is_never = part.type == nullptr ? part.kind != Value::Kind::list
+                                                     : part.type->kind == Type::Kind::header ||
+                                                           part.type->kind == Type::Kind::header_union ||
+                                                           part.type->kind == Type::Kind::stack ||
+                                                           part.type->kind == Type::Kind::varbit ||
+                                                           part.type->kind == Type::Kind::string;
+          if (is_never) {
+            fail(exprs[i]->at, "a select is of numbers, bool, enums and tuples, not of " + text(part.type));
+          }
           if (part.type == nullptr || !(part.type->is_scalar() || part.type->is_wide)) {
             unsupported(exprs[i]->at, "select of a value of type " + text(part.type));
           }
@@ -218,6 +217,9 @@ Value Lowering::packet_in_method(const ast::Expr& expr, const std::string& metho
   if (method == "lookahead") {
     return lookahead(expr);
   }
+  if (!expr.type_arguments.empty()) {
+    fail(expr.at, "'" + method + "' has no type parameters");
+  }
   if (method == "advance" && expr.operands.size() == 2) {
     const Type* type = types_.bits(32, false);
     const int bits = scalar(coerce(eval(*expr.operands[1], type), type, expr.at), expr.at);
@@ -225,6 +227,18 @@ Value Lowering::packet_in_method(const ast::Expr& expr, const std::string& metho
     return {};
   }
   unsupported(expr.at, "packet_in." + method);
+}
+
+// Of extract<T>(HEADER) and emit<T>(DATA).
+void Lowering::check_type_argument(const ast::Expr& expr, const Value& argument) {
+  if (expr.type_arguments.empty()) {
+    return;
+  }
+  const Type* type = resolve(*expr.type_arguments[0]);
+  if (expr.type_arguments.size() > 1) {
+    fail(expr.at, "this has one type parameter");
+  }
+  static_cast<void>(coerce(argument, type, expr.operands[1]->at));
 }
 
 void Lowering::extract(const ast::Expr& expr) {
@@ -239,6 +253,7 @@ void Lowering::extract(const ast::Expr& expr) {
     target = new_place(resolve(*expr.type_arguments[0]));
   } else {
     target = place_of(*expr.operands[1]);
+    check_type_argument(expr, target);
   }
   if (target.type->kind != Type::Kind::header) {
     fail(expr.operands[1]->at, "extract needs a header, not " + text(target.type));
@@ -333,7 +348,9 @@ Value Lowering::packet_out_method(const ast::Expr& expr, const std::string& meth
   if (stage_ != Stage::deparser && stage_ != Stage::unknown) {
     unsupported(expr.at, "emit outside of the deparser");
   }
-  emit(eval(*expr.operands[1]), expr.operands[1]->at);
+  const Value emitted = eval(*expr.operands[1]);
+  check_type_argument(expr, emitted);
+  emit(emitted, expr.operands[1]->at);
   return {};
 }
 
