@@ -83,6 +83,7 @@ struct Expr {
 struct Annotation {
   Location at;
   std::string name;
+  bool is_structured = false;  // @NAME[...]
   std::vector<ExprPtr> arguments;
 };
 using Annotations = std::vector<Annotation>;

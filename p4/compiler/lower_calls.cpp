@@ -184,6 +184,9 @@ Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
   if (base.kind != Value::Kind::object) {
     fail(callee.at, "this has no method '" + callee.text + "'");
   }
+  if (!base.text.empty()) {
+    fail(callee.operands[0]->at, "this has no member '" + base.text + "'");
+  }
   Object* object = base.object;
   if (object->kind == Object::Kind::function && object->declaration != nullptr &&
       (object->declaration->kind == ast::DeclarationKind::control ||

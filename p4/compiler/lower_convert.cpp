@@ -190,8 +190,8 @@ Value Lowering::cast(const Value& value, const Type* type, Location at) {
   if (from->is_serializable() && (type->is_bits() || type->is_serializable())) {
     return cast(scalar_value(scalar(value, at), from->element), type, at);
   }
-  if (type->is_serializable() && from->is_bits() && from->width == type->element->width) {
-    return scalar_value(scalar(cast(value, type->element, at), at), type);
+  if (type->is_serializable() && from == type->element) {
+    return scalar_value(scalar(value, at), type);
   }
   if (type == types_.boolean && from->is_bits() && from->width == 1 && !from->is_signed) {
     return scalar_value(scalar(value, at), type);

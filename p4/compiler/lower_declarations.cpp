@@ -96,6 +96,15 @@ void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
   }
 }
 
+namespace {
+
+// Functions with one name differ in the number or the names of their parameters.
+bool same_parameters(const ast::Declaration& one, const ast::Declaration& other) {
+  return std::ranges::equal(one.parameters, other.parameters, {}, &ast::Parameter::name, &ast::Parameter::name);
+}
+
+}  // namespace
+
 Object* Lowering::new_object(Object::Kind kind, const ast::Declaration* declaration) {
   objects_.emplace_back();
   objects_.back().kind = kind;
@@ -125,6 +134,11 @@ void Lowering::declare(const ast::Declaration& declaration) {
       }
       const auto known = global_->names.find(declaration.name);
       if (known != global_->names.end() && known->second.kind == Symbol::Kind::object) {
+        for (const ast::Declaration* other : known->second.object->overloads) {
+          if (same_parameters(*other, declaration)) {
+            fail(declaration.at, "'" + declaration.name + "' is declared twice with these parameters");
+          }
+        }
         known->second.object->overloads.push_back(&declaration);
         return;
       }

@@ -385,6 +385,9 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     if (condition.type != types_.boolean || !is_constant(condition)) {
       fail(arguments[0]->at, "static_assert needs a bool that is known at compile time");
     }
+    if (arguments.size() > 1 && eval(*arguments[1]).kind != Value::Kind::string) {
+      fail(arguments[1]->at, "the message of static_assert is a string");
+    }
     if (constant_value(condition.expr) == 0) {
       const Value message = arguments.size() > 1 ? eval(*arguments[1]) : Value{};
       fail(expr.at, "static_assert: " + (message.text.empty() ? "the condition does not hold" : message.text));
@@ -481,6 +484,9 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
       static_cast<void>(index_of(*arguments[0]));
     }
     const Value target = place_of(*arguments[result]);
+    if (kind == "direct_meter" && !object.type->arguments.empty() && target.type != object.type->arguments[0]) {
+      fail(arguments[result]->at, "the meter gives " + text(object.type->arguments[0]) + ", not " + text(target.type));
+    }
     if (!target.type->is_bits() && (target.type->kind != Type::Kind::enumeration || target.type->element == nullptr)) {
       fail(arguments[result]->at, "a colour is a bit<N>, or an enum of it");
     }

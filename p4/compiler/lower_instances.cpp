@@ -124,7 +124,15 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     for (const std::size_t number : {std::size_t{1}, std::size_t{2}}) {
       static_cast<void>(constant_number(argument(number)));
     }
-  } else if (kind != "meter" && kind != "direct_meter" && kind != "action_profile" && kind != "Checksum16") {
+  } else if (kind == "meter" || kind == "direct_meter" || kind == "action_profile" || kind == "Checksum16") {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const ast::Expr& given = *arguments[i];
+      const Type* wanted = resolve(*(*constructor)->parameters[i].type);
+      if (!is_constant(coerce(eval(given, wanted), wanted, given.at))) {
+        fail(given.at, "the arguments of a constructor are constants");
+      }
+    }
+  } else {
     unsupported(instance.at, "the extern " + kind);
   }
   return object;

@@ -352,6 +352,12 @@ Value Lowering::lazy(const ast::Expr& expr) {
 
 Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
   const int condition = boolean(*expr.operands[0]);
+  // P4-16, "Conditional operator": what the result is used for does not give it a width.
+  const auto check_width = [&](const Value& a, const Value& b) {
+    if (a.kind == Value::Kind::integer && b.kind == Value::Kind::integer && !is_constant(condition)) {
+      fail(expr.at, "the width of this value is not known: write a number with its width, as 8w1");
+    }
+  };
   const ast::Expr& yes = *expr.operands[1];
   const ast::Expr& no = *expr.operands[2];
   if (!has_effects(yes) && !has_effects(no)) {
@@ -363,14 +369,9 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
     for (ir::Block* side : {&first, &second}) {  // what the front end computes beforehand has no effect
       std::move(side->begin(), side->end(), std::back_inserter(*block_));
     }
+    check_width(a, b);
     if (a.kind == Value::Kind::integer && b.kind == Value::Kind::integer) {
-      if (expected == nullptr || !(expected->is_bits() || expected->is_new || expected->is_wide)) {
-        if (is_constant(condition)) {
-          return constant_value(condition) != 0 ? a : b;
-        }
-        fail(expr.at, "the width of this value is not known");
-      }
-      a = coerce(a, expected, expr.at);
+      return constant_value(condition) != 0 ? a : b;
     }
     unify(a, b, expr.at);
     if (a.type != nullptr && a.type == b.type && a.type->is_scalar()) {
@@ -398,6 +399,7 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
   const Value kept = keep(scalar_value(condition, types_.boolean), expr.at);
   ir::Block one = collect([&] { a = keep(eval(yes, expected), yes.at); });
   ir::Block other = collect([&] { b = keep(eval(no, expected), no.at); });
+  check_width(a, b);
   const Type* type = a.type != nullptr && a.type != types_.any_integer   ? a.type
                      : b.type != nullptr && b.type != types_.any_integer ? b.type
                                                                          : expected;

@@ -91,6 +91,7 @@ class ExpressionParser {
   ExprPtr primary();
   ExprPtr postfix(ExprPtr base);
   ExprPtr braces();
+  void structured_body();
   void skip_brackets(std::string_view opens, std::string_view closes, const Annotation& note);
   void declare(const std::string& name, bool is_type) {
     names_.back()[name] = is_type;

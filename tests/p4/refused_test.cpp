@@ -499,7 +499,7 @@ INSTANTIATE_TEST_SUITE_P(
          {.top = "type bit<8> id_t;", .body = "id_t i = (id_t)5; h.x.a[0:0] = i[0:0];"},
          "a slice is of a bit<N> or int<N>, not of id_t"},
         {"NewTypeOfAHeader", {.top = "type x_t y_t;"}, "a new type is made of bit<N>, int<N> or bool, not of x_t"},
-        {"WidthOfABool", {.body = "bit<true> y;"}, "expected a number, found bool"},
+        {"WidthOfABool", {.body = "bit<(true)> y;"}, "expected a number, found bool"},
         {"MessageOfANumber", {.body = "log_msg(5);"}, "log_msg needs a string"},
         {"MacroParameterTwice", {.top = "#define F(a, a) a"}, "this macro has the parameter 'a' twice"},
         {"SizeOfAnError", {.body = "h.x.a = s.parser_error.minSizeInBits();"}, "a value of type error has no size"},
@@ -699,6 +699,57 @@ INSTANTIATE_TEST_SUITE_P(
         {"ApplyOfAType",
          {.top = "control Q() { apply {} }", .locals = "Q() q;", .body = "q.apply<bit<8>>();"},
          "'apply' has no type parameters"},
+        {"TableOfAControlInstance",
+         {.top = "control Q() { table t { actions = { NoAction; } } apply {} }",
+          .locals = "Q() q;",
+          .body = "q.t.apply();"},
+         "this has no member 't'"},
+        {"MethodOfAMemberOfARegister",
+         {.locals = "register<bit<8>>(1) r;", .body = "r.first.write(0, 1);"},
+         "this has no member 'first'"},
+        {"ApplyOfAMemberOfATable",
+         {.locals = "table t { actions = { NoAction; } }", .body = "t.hit.apply();"},
+         "this has no member 'hit'"},
+        {"ExternFunctionTwice",
+         {.top = "extern void f(in bit<8> x); extern void f(in bit<16> x);"},
+         "'f' is declared twice with these parameters"},
+        {"WidthWithoutParentheses",
+         {.top = "const int N = 8;", .body = "bit<N> x;"},
+         "a width is a number, or an expression in parentheses"},
+        {"MeterOfACounterType",
+         {.locals = "meter(4, CounterType.packets) r;"},
+         "expected a value of type MeterType, found CounterType"},
+        {"ActionProfileOfATruth",
+         {.locals =
+              "table t { key = { h.x.a : exact; } actions = { NoAction; } implementation = action_profile(true); }"},
+         "expected a value of type bit<32>, found bool"},
+        {"ActionProfileOfThePacket",
+         {.locals = "action_profile((bit<32>)h.x.a) p;"},
+         "the arguments of a constructor are constants"},
+        {"DirectMeterOfAnotherWidth",
+         {.locals = "direct_meter<bit<8>>(MeterType.packets) r; action f() { bit<4> x; r.read(x); }"},
+         "the meter gives bit<8>, not bit<4>"},
+        {"MessageOfStaticAssert",
+         {.top = "const bool b = static_assert(true, 5);"},
+         "the message of static_assert is a string"},
+        {"EnumerationOfAnotherSign",
+         {.top = "enum bit<8> E1 { a = 1 }", .body = "E1 e = (E1)h.x.s;"},
+         "there is no cast from int<8> to E1"},
+        {"ChoiceOfTwoNumbers",
+         {.body = "h.x.a = h.x.b == 1 ? 2 : 3;"},
+         "the width of this value is not known: write a number with its width"},
+        {"ChoiceOfTwoNumbersWithEffects",
+         {.top = "bool f() { return true; }", .body = "h.x.a = f() ? 2 : 3;"},
+         "the width of this value is not known: write a number with its width"},
+        {"NameTwice", {.locals = "@name(\"a\") @name(\"b\") action f() {}"}, "@name is there twice"},
+        {"NameOfNothing", {.locals = "@name action f() {}"}, "@name needs one string"},
+        {"AnnotationInBracketsTwice", {.locals = "@note[1] @note[2] action f() {}"}, "@note is there twice"},
+        {"AnnotationInBothBrackets", {.locals = "@note(1) @note[2] action f() {}"}, "@note is there twice"},
+        {"AnnotationThatNamesAPartTwice", {.locals = "@note[a = 1, a = 2] action f() {}"}, "'a' is there twice"},
+        {"AnnotationThatNamesSomeParts",
+         {.locals = "@note[a = 1, 2] action f() {}"},
+         "either all parts of an annotation in brackets have names or none"},
+        {"AnnotationThatDoesNotEnd", {.locals = "@note[1 action f() {}"}, "expected ',', found 'action'"},
         {"ValidityOfAType", {.body = "h.x.setValid<bit<8>>();"}, "'setValid' has no type parameters"},
         {"SeveralExterns",
          {.top = "control Q(register<bit<8>> r) { apply { r.write(0, 1); } }",
@@ -862,6 +913,19 @@ TEST(Refused, EntriesMayComeBeforeActionsAndKey) {
   EXPECT_EQ(error_of(program({.locals = "table t { const entries = { 1 : NoAction(); } actions = { NoAction; } key = { "
                                         "h.x.a : exact; } }",
                               .body = "t.apply();"})),
+            "accepted");
+}
+
+TEST(Refused, AnnotationsThatAreTaken) {
+  EXPECT_EQ(
+      error_of(program({.locals = "@note(1) @note(2) @other[] @third[1, \"two\", 1 == 2] @fourth[a = 1, b = true] "
+                                  "action f() {}"})),
+      "accepted");
+}
+
+TEST(Refused, AChoiceThatIsMadeByTheCompilerNeedsNoWidth) {
+  EXPECT_EQ(error_of(program({.top = "const bool kLarge = true; bool f() { return true; }",
+                              .body = "h.x.a = kLarge ? 2 : 3; h.x.a = f() ? 2 : 8w3;"})),
             "accepted");
 }
 
