@@ -350,6 +350,7 @@ class Lowering {
   Value call_object(Object& object, const ast::Expr& expr, Location at);
   Value call_action(Object& action, const ast::Expr& expr);
   void check_type_argument(const ast::Expr& expr, const Value& argument);
+  void check_select(const Value& key, Location at) const;
   std::vector<const ast::Expr*> arguments_of(const ast::Expr& call, std::span<const ast::Parameter> parameters);
   static std::vector<std::size_t> as_written(const ast::Expr& call, std::span<const ast::Parameter> parameters);
   std::vector<const ast::Expr*> in_order(std::span<const ast::ExprPtr> given, const std::vector<std::string>& names,

@@ -110,13 +110,14 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
     made.kind = Value::Kind::list;
     made.type = type;
     if (type->kind == Type::Kind::stack) {
-      if (value.items.size() > static_cast<std::size_t>(type->count)) {
+      const auto count = static_cast<std::size_t>(type->count);
+      if (value.has_rest ? value.items.size() > count : value.items.size() != count) {
         fail(at, fmt::format("{} elements for a stack of {}", value.items.size(), type->count));
       }
       for (const Value& item : value.items) {
         made.items.push_back(coerce(item, type->element, at));
       }
-      return made;  // elements without a value are not valid
+      return made;  // those that ... stands for are not valid
     }
     if (type->is_wide ||
         (type->kind != Type::Kind::structure && type->kind != Type::Kind::header && type->kind != Type::Kind::tuple)) {

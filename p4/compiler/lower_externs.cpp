@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <string_view>
 
 namespace sidelatch::p4 {
@@ -398,8 +399,14 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
       fail(arguments[0]->at, "log_msg needs a string");
     }
     // Evaluated for what it does, and not written anywhere.
+    const std::function<bool(const Value&)> is_data = [&](const Value& value) {
+      return value.kind == Value::Kind::list ? std::ranges::all_of(value.items, is_data)
+                                             : value.type != nullptr && value.kind != Value::Kind::object;
+    };
     for (std::size_t i = 1; i < arguments.size(); ++i) {
-      static_cast<void>(eval(*arguments[i]));
+      if (!is_data(eval(*arguments[i]))) {
+        fail(arguments[i]->at, "this has no value that could be written");
+      }
     }
   } else {
     unsupported(expr.at, "the extern function '" + name + "'");

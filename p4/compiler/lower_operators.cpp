@@ -176,6 +176,13 @@ Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
 }
 
 Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
+  // It has action_run, which only a switch looks at.
+  for (const ast::ExprPtr& side : expr.operands) {
+    if (side->kind == ast::ExprKind::call && side->operands[0]->kind == ast::ExprKind::member &&
+        side->operands[0]->text == "apply") {
+      fail(side->at, "what a table gives back cannot be compared; its 'hit' and 'miss' can");
+    }
+  }
   unify(left, right, expr.at);
   const std::string& op = expr.text;
   const auto truth = [this](bool value) {

@@ -51,6 +51,17 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
   return object;
 }
 
+// Source: the P4_16 specification, "Select expressions". That a key is of a `type` is more than it has.
+void Lowering::check_select(const Value& key, Location at) const {
+  const bool is_list = key.type == nullptr ? key.kind == Value::Kind::list : key.type->kind == Type::Kind::tuple;
+  if (is_list) {
+    unsupported(at, "select of a tuple that is not written here");
+  }
+  if (key.type == nullptr || !(key.type->is_scalar() || key.type->is_wide) || key.type == types_.error) {
+    fail(at, "a select is of numbers with a width, bool, enums and tuples of these, not of " + text(key.type));
+  }
+}
+
 void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const std::map<std::string, int>& numbers) {
   const auto number = [&](const std::string& name, Location at) {
     const auto found = numbers.find(name);
@@ -77,18 +88,7 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
         const bool is_list = values[i].kind == Value::Kind::list && values[i].type == nullptr;
         const std::vector<Value> parts = is_list ? values[i].items : std::vector<Value>{values[i]};
         for (const Value& part : parts) {
-          const bool is_never = part.type == nullptr ? part.kind != Value::Kind::list
-                                                     : part.type->kind == Type::Kind::header ||
-                                                           part.type->kind == Type::Kind::header_union ||
-                                                           part.type->kind == Type::Kind::stack ||
-                                                           part.type->kind == Type::Kind::varbit ||
-                                                           part.type->kind == Type::Kind::string;
-          if (is_never) {
-            fail(exprs[i]->at, "a select is of numbers, bool, enums and tuples, not of " + text(part.type));
-          }
-          if (part.type == nullptr || !(part.type->is_scalar() || part.type->is_wide)) {
-            unsupported(exprs[i]->at, "select of a value of type " + text(part.type));
-          }
+          check_select(part, exprs[i]->at);
           if (part.type->is_wide) {
             const std::vector<int> words = wide_parts(part, exprs[i]->at);
             out.keys.insert(out.keys.end(), words.begin(), words.end());

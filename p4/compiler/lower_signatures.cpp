@@ -52,8 +52,12 @@ void Lowering::check_parameter(const ast::Parameter& parameter, const Type* type
   if ((type->kind == Type::Kind::object && !is_extern) || type == types_.none) {
     fail(parameter.at, what + " cannot have the type " + text(type));
   }
-  if (type == types_.string && parameter.direction != Direction::none) {
-    fail(parameter.at, what + " has the type string, so it has no direction");
+  const bool is_known = type == types_.string || type == types_.any_integer;  // when the program is compiled
+  if (is_known && parameter.direction != Direction::none) {
+    fail(parameter.at, what + " has the type " + text(type) + ", so it has no direction");
+  }
+  if (is_known && of_action) {
+    fail(parameter.at, what + " of an action cannot have the type " + text(type));
   }
 }
 

@@ -139,6 +139,11 @@ class DeclarationParser : public ExpressionParser {
   DeclarationPtr names(DeclarationKind kind) {
     auto made = make(kind, next());
     member_list(*made);
+    for (const Member& member : made->members) {
+      if (member.value != nullptr) {
+        fail(member.at, "'" + member.name + "' has no value: it is no enumeration");
+      }
+    }
     take(";");
     return made;
   }

@@ -683,7 +683,7 @@ INSTANTIATE_TEST_SUITE_P(
          "a mask or a range is of numbers, not of E1"},
         {"SelectOfAHeader",
          {.top = "parser Q(packet_in p, in H h) { state start { transition select(h.x) { _ : accept; } } }"},
-         "a select is of numbers, bool, enums and tuples, not of x_t"},
+         "a select is of numbers with a width, bool, enums and tuples of these, not of x_t"},
         {"ExtractOfAnotherType", {.state = "b.extract<M>(h.x);"}, "expected a value of type M, found x_t"},
         {"EmitOfAnotherType", {.deparse = "b.emit<M>(h.x);"}, "expected a value of type M, found x_t"},
         {"AdvanceOfAType", {.state = "b.advance<bit<8>>(8);"}, "'advance' has no type parameters"},
@@ -750,6 +750,30 @@ INSTANTIATE_TEST_SUITE_P(
          {.locals = "@note[a = 1, 2] action f() {}"},
          "either all parts of an annotation in brackets have names or none"},
         {"AnnotationThatDoesNotEnd", {.locals = "@note[1 action f() {}"}, "expected ',', found 'action'"},
+        {"SelectOfAnError",
+         {.top = "parser Q(packet_in p, in error e) { state start { transition select(e) { _ : accept; } } }"},
+         "a select is of numbers with a width, bool, enums and tuples of these, not of error"},
+        {"SelectOfAStructure",
+         {.top = "parser Q(packet_in p, in M m) { state start { transition select(m) { _ : accept; } } }"},
+         "a select is of numbers with a width, bool, enums and tuples of these, not of M"},
+        {"SelectOfANumber",
+         {.top = "parser Q(packet_in p) { state start { transition select(5) { _ : accept; } } }"},
+         "a select is of numbers with a width, bool, enums and tuples of these, not of int"},
+        {"ResultsOfTables",
+         {.locals = "table t { actions = { NoAction; } }", .body = "if (t.apply() == t.apply()) {}"},
+         "what a table gives back cannot be compared"},
+        {"LogOfATable",
+         {.locals = "table t { actions = { NoAction; } }", .body = "log_msg(\"{}\", { h.x.a, t });"},
+         "this has no value that could be written"},
+        {"StackWithTooFewElements", {.body = "h.xs = { { 1, 2, 3, 4 } };"}, "1 elements for a stack of 2"},
+        {"NumberWithADirection",
+         {.top = "void f(in int x) {}"},
+         "the parameter 'x' has the type int, so it has no direction"},
+        {"NumberAsAParameterOfAnAction",
+         {.locals = "action f(int x) {}"},
+         "the parameter 'x' of an action cannot have the type int"},
+        {"ErrorWithAValue", {.top = "error { Z = 1 }"}, "'Z' has no value"},
+        {"MatchKindWithAValue", {.top = "match_kind { z = 1 }"}, "'z' has no value"},
         {"ValidityOfAType", {.body = "h.x.setValid<bit<8>>();"}, "'setValid' has no type parameters"},
         {"SeveralExterns",
          {.top = "control Q(register<bit<8>> r) { apply { r.write(0, 1); } }",
@@ -913,6 +937,11 @@ TEST(Refused, EntriesMayComeBeforeActionsAndKey) {
   EXPECT_EQ(error_of(program({.locals = "table t { const entries = { 1 : NoAction(); } actions = { NoAction; } key = { "
                                         "h.x.a : exact; } }",
                               .body = "t.apply();"})),
+            "accepted");
+}
+
+TEST(Refused, AStackMayGetItsRestByDefault) {
+  EXPECT_EQ(error_of(program({.body = "h.xs = { { 1, 2, 3, 4 }, ... }; log_msg(\"{}\", { h.x.a, h.xs[0] });"})),
             "accepted");
 }
 
