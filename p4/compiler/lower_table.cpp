@@ -418,6 +418,10 @@ std::size_t Lowering::action_call(const ast::Expr& call, const Object& object, c
   if (action == nullptr) {
     return which;
   }
+  const Value named = eval(callee);
+  if (named.kind != Value::Kind::object || named.object != action) {
+    fail(call.at, "this is another action than the '" + callee.text + "' in the table's list");
+  }
   // Those with a direction are given once more.
   const std::span<const ast::Parameter> parameters = action->declaration->parameters;
   const std::vector<const ast::Expr*> all_given =

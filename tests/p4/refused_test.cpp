@@ -774,6 +774,19 @@ INSTANTIATE_TEST_SUITE_P(
          "the parameter 'x' of an action cannot have the type int"},
         {"ErrorWithAValue", {.top = "error { Z = 1 }"}, "'Z' has no value"},
         {"MatchKindWithAValue", {.top = "match_kind { z = 1 }"}, "'z' has no value"},
+        {"DefaultActionOfTheSameName",
+         {.top = "action f() {}", .locals = "action f() {} table t { actions = { f; } default_action = .f(); }"},
+         "this is another action than the 'f' in the table's list"},
+        {"EntryOfTheSameName",
+         {.top = "action f() {}",
+          .locals =
+              "action f() {} table t { key = { h.x.a : exact; } actions = { .f; } const entries = { 1 : f(); } }"},
+         "this is another action than the 'f' in the table's list"},
+        {"LabelOfTheSameName",
+         {.top = "action f() {}",
+          .locals = "action f() {} table t { actions = { f; } }",
+          .body = "switch (t.apply().action_run) { .f: {} }"},
+         "'f' is another action of this table"},
         {"ValidityOfAType", {.body = "h.x.setValid<bit<8>>();"}, "'setValid' has no type parameters"},
         {"SeveralExterns",
          {.top = "control Q(register<bit<8>> r) { apply { r.write(0, 1); } }",
@@ -938,6 +951,15 @@ TEST(Refused, EntriesMayComeBeforeActionsAndKey) {
                                         "h.x.a : exact; } }",
                               .body = "t.apply();"})),
             "accepted");
+}
+
+TEST(Refused, AnActionMayBeNamedAsTheGlobalOneThatItIs) {
+  EXPECT_EQ(
+      error_of(program({.top = "action f() {}",
+                        .locals = "table t { key = { h.x.a : exact; } actions = { f; } const entries = { 1 : .f(); } "
+                                  "default_action = .f(); }",
+                        .body = "switch (t.apply().action_run) { .f: {} }"})),
+      "accepted");
 }
 
 TEST(Refused, AStackMayGetItsRestByDefault) {
