@@ -199,6 +199,10 @@ void Lowering::declare_type(const ast::Declaration& declaration) {
       if (symbol.type == types_.none || symbol.type == types_.string) {
         fail(declaration.at, "a typedef cannot be of " + text(symbol.type));
       }
+      if (const ast::Declaration* of = symbol.type->declaration;
+          symbol.type->kind == Type::Kind::object && symbol.type->arguments.size() != of->type_parameters.size()) {
+        fail(declaration.at, fmt::format("'{}' has {} type parameters", of->name, of->type_parameters.size()));
+      }
       break;
     case DeclarationKind::new_type:
       symbol.type = new_type(declaration);
@@ -494,7 +498,8 @@ const Type* Lowering::resolve(const ast::Type& type) {
   }
   Type* made = types_.make(Type::Kind::object, declaration.name);
   made->declaration = &declaration;
-  if (type.arguments.size() > declaration.type_parameters.size()) {
+  // Without any, what is made of it may say which they are.
+  if (!type.arguments.empty() && type.arguments.size() != declaration.type_parameters.size()) {
     fail(type.at, fmt::format("'{}' has {} type parameters", type.name, declaration.type_parameters.size()));
   }
   for (const ast::TypePtr& argument : type.arguments) {
