@@ -17,6 +17,11 @@ namespace {
 constexpr int kLargestStack = 4096;
 constexpr int kMostParts = 100'000;  // of a structure or a tuple, with those of its parts
 
+// Functions with one name differ in the number or the names of their parameters.
+bool same_parameters(const ast::Declaration& one, const ast::Declaration& other) {
+  return std::ranges::equal(one.parameters, other.parameters, {}, &ast::Parameter::name, &ast::Parameter::name);
+}
+
 }  // namespace
 
 Lowering::Lowering(const ast::Program& program) : program_(program) {
@@ -85,6 +90,10 @@ void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
       const auto same = [&](const ast::Declaration* one) {
         return one->parameters.size() == declaration.parameters.size();
       };
+      const auto same_names = [&](const ast::Declaration* one) { return same_parameters(*one, declaration); };
+      if (same_names(other) || std::any_of(all.begin(), all.end(), same_names)) {
+        fail(declaration.at, "'" + declaration.name + "' is declared twice with these parameters");
+      }
       if (same(other) || std::any_of(all.begin(), all.end(), same)) {
         unsupported(declaration.at, fmt::format("two functions with the name '{}' and {} parameters", declaration.name,
                                                 declaration.parameters.size()));
@@ -95,15 +104,6 @@ void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
     fail(declaration.at, "'" + declaration.name + "' is declared twice");
   }
 }
-
-namespace {
-
-// Functions with one name differ in the number or the names of their parameters.
-bool same_parameters(const ast::Declaration& one, const ast::Declaration& other) {
-  return std::ranges::equal(one.parameters, other.parameters, {}, &ast::Parameter::name, &ast::Parameter::name);
-}
-
-}  // namespace
 
 Object* Lowering::new_object(Object::Kind kind, const ast::Declaration* declaration) {
   objects_.emplace_back();
@@ -155,6 +155,9 @@ void Lowering::declare(const ast::Declaration& declaration) {
           fail(declaration.at, "'main' is declared twice");
         }
         main_ = &declaration;
+        symbol.kind = Symbol::Kind::declaration;
+        symbol.declaration = &declaration;
+        define(declaration, symbol);
         return;
       }
       symbol.kind = Symbol::Kind::object;

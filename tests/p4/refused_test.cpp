@@ -853,8 +853,12 @@ INSTANTIATE_TEST_SUITE_P(
         {"IndexOutside", {.body = "h.xs[2].a = 1;"}, "the index 2 is out of range"},
         {"EmitNumber", {.deparse = "b.emit(h.x.a);"}, "only headers can be emitted"},
         {"Overload",
-         {.top = "void f(in bit<8> x) {} void f(in bit<16> x) {}"},
+         {.top = "void f(in bit<8> x) {} void f(in bit<16> y) {}"},
          "unsupported: two functions with the name 'f' and 1 parameters"},
+        {"FunctionTwice",
+         {.top = "void f(in bit<8> x) {} void f(in bit<16> x) {}"},
+         "'f' is declared twice with these parameters"},
+        {"FunctionWithTheNameOfMain", {.top = "void main() {}"}, "'main' is declared twice"},
         {"OverloadForNoCall",
          {.top = "void f(in bit<8> x) {} void f(in bit<8> x, in bit<8> y) {}", .body = "f();"},
          "none of the functions with the name 'f' takes these arguments"},
@@ -896,6 +900,11 @@ TEST(Refused, WhatNothingUsesIsChecked) {
   EXPECT_THAT(error_of(program({.top = "bit<8> q(in bit<8> x) { bit<8> y = 16w3; return y; }"})), HasSubstr("bit<16>"));
   // What is P4 and only not taken here leaves the rest of the program usable; the same where it is used does not.
   EXPECT_EQ(error_of(program({.top = "control Q(inout H h) { apply { bit<129> v; } }"})), "accepted");
+  // Nor does where it ended matter for what comes after it.
+  EXPECT_EQ(
+      error_of(program({.top = "control Q() { action f(in bit<8> x) {} apply { f((bit<8>)((1 << 16384) >> 16384)); } } "
+                               "control R() { table t { actions = { NoAction; } } apply { if (t.apply().hit) {} } }"})),
+      "accepted");
   // It leaves nothing behind.
   const auto made = compile(program({.top = "control Q(inout H h) { register<bit<8>>(4) r; action a() {} table t { "
                                             "key = { h.x.a : exact; } actions = { a; } } apply { t.apply(); } }"}),
