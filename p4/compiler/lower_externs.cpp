@@ -310,6 +310,9 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     unsupported(expr.at,
                 fmt::format("{}() with {} parameters, which v1model's has not", name, chosen->parameters.size()));
   }
+  if (!expr.type_arguments.empty() && expr.type_arguments.size() != chosen->type_parameters.size()) {
+    fail(expr.at, fmt::format("'{}' has {} type parameters", name, chosen->type_parameters.size()));
+  }
   const std::vector<const ast::Expr*> arguments = arguments_of(expr, chosen->parameters);
   const auto number = [&](std::size_t which, unsigned width) {
     const Type* type = types_.bits(width, false);

@@ -177,7 +177,7 @@ void add_sets(const ast::Expr& set, const Lowering::KeyTree& tree, std::vector<c
 // The sets of a case, one for each key; `trees`: of each expression of the select.
 std::vector<const ast::Expr*> sets_of(const ast::SelectCase& one, std::span<const Lowering::KeyTree> trees) {
   // A tuple may be all that is selected on: (SET, SET) are sets of its parts.
-  const bool within = trees.size() == 1 && one.keys.size() > 1;
+  const bool within = trees.size() == 1 && !trees[0].is_key && one.keys.size() > 1;
   const std::span<const Lowering::KeyTree> shapes = within ? trees[0].parts : trees;
   std::vector<const ast::Expr*> sets;
   for (std::size_t i = 0; i < one.keys.size(); ++i) {
@@ -186,6 +186,9 @@ std::vector<const ast::Expr*> sets_of(const ast::SelectCase& one, std::span<cons
     } else {
       sets.push_back(one.keys[i].get());
     }
+  }
+  if (one.keys.size() > 1 && one.keys.size() != shapes.size()) {
+    fail(one.at, fmt::format("{} sets for {} keys", one.keys.size(), shapes.size()));
   }
   return sets;
 }

@@ -583,6 +583,37 @@ INSTANTIATE_TEST_SUITE_P(
          {.top = "parser Q(packet_in b, out H h, inout M m) { state start { transition select(m.m, {m.m, m.m}) { "
                  "(1, {2, 3, 4}): accept; } } }"},
          "3 sets for 2 keys"},
+        {"TupleInSelectOfAnotherLength",
+         {.top = "parser Q(packet_in b, out H h, inout M m) { tuple<bit<8>, bool> t; state start { "
+                 "t = { m.m, true }; transition select(t) { (1, true, 2): accept; } } }"},
+         "3 sets for 2 keys"},
+        // Of several keys a tuple is one: its sets are in braces.
+        {"TupleInSelectWithoutBraces",
+         {.top = "parser Q(packet_in b, out H h, inout M m) { tuple<bit<8>, bool> t; state start { "
+                 "t = { m.m, true }; transition select(t, m.m) { (1, true, 2): accept; } } }"},
+         "3 sets for 2 keys"},
+        {"ListInSelectWithoutBraces",
+         {.top = "parser Q(packet_in b, out H h, inout M m) { state start { transition select({m.m, m.m}, m.m) { "
+                 "(1, 2, 3): accept; } } }"},
+         "3 sets for 2 keys"},
+        {"TupleInSelectOfAnotherType",
+         {.top = "parser Q(packet_in b, out H h, inout M m) { tuple<bit<8>, bool> t; state start { "
+                 "t = { m.m, true }; transition select(t) { (1, 2): accept; } } }"},
+         "a number cannot become a value of type bool"},
+        {"SelectOfAStructure",
+         {.top = "parser Q(packet_in b, out H h, inout M m) { state start { transition select(m) { _: accept; } } }",
+          .state = "Q.apply(b, h, m);"},
+         "unsupported: select of a value of type M"},
+        {"DataOfAnotherTypeThanWritten",
+         {.body = "hash<bit<8>, bit<8>, tuple<bit<8>>, bit<8>>(h.x.a, HashAlgorithm.crc16, 0, { 1, 2 }, 4);"},
+         "2 values for the 1 fields of tuple<bit<8>>"},
+        {"DigestOfAnotherTypeThanWritten", {.body = "digest<M>(1, 5);"}, "a number cannot become a value of type M"},
+        {"DigestWithTwoTypes", {.body = "digest<M, M>(1, m);"}, "'digest' has 1 type parameters"},
+        {"StringAndBits", {.body = "log_msg(\"a\" ++ 8w1);"}, "'++' joins two strings, or two values of known width"},
+        {"InstanceOfExternWithAbstractMethod",
+         {.top = "extern Ex { Ex(); abstract void f(); }", .locals = "Ex() e;"},
+         "unsupported: the extern Ex"},
+        {"AbstractConstructor", {.top = "extern Ex { abstract Ex(); }"}, "expected the name of a method, found '('"},
         {"PacketLength", {.state = "m.m = (bit<8>)b.length()[7:0];"}, "unsupported: packet_in.length"},
         {"HeaderOfBits",
          {.top = "header y_t { bit<7> a; }", .state = "y_t y; b.extract(y);"},
