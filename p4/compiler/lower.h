@@ -271,6 +271,8 @@ class Lowering {
   void loop_over_stack(const ast::Statement& statement, const Type* type);
   [[nodiscard]] bool is_cast_to_list(const ast::Expr& expr) const;
   void loop_over_list(const ast::Statement& statement, const Type* type);
+  void check_list(const ast::Statement& statement, const Type* type, std::size_t count) const;
+  void loop_over_values(const ast::Statement& statement, const Type* type, const Value& values);
   void loop_over_elements(const ast::Statement& statement, const Type* type, int slot, int elements);
   void stop_unless(int condition, Location at);
   void choose_action(const ast::Statement& statement, const ast::Expr& table_call);

@@ -252,6 +252,9 @@ Value Lowering::index(const ast::Expr& expr) {
   if (base.type != nullptr && base.type->is_wide) {
     fail(expr.at, "a slice of one bit is [B:B]");
   }
+  if (base.type != nullptr && base.type->kind == Type::Kind::list) {
+    fail(expr.at, "only stacks and tuples have an index");
+  }
   if (base.kind == Value::Kind::list || (base.kind == Value::Kind::place && base.type->kind == Type::Kind::tuple)) {
     const Number number = number_of(at, expr.at);
     const std::size_t count = base.kind == Value::Kind::list ? base.items.size() : base.type->fields.size();

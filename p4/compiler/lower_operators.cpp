@@ -195,6 +195,11 @@ Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
                  : op == ">"  ? !is_less && !same
                               : !is_less);
   }
+  for (const Value* side : {&left, &right}) {
+    if (side->type != nullptr && side->type->kind == Type::Kind::list) {
+      fail(expr.at, "cannot compare " + text(left.type) + " and " + text(right.type));
+    }
+  }
   if (op == "==" || op == "!=") {
     const int same = equal(left, right, expr.at);
     return scalar_value(op == "==" ? same : logical_not(same), types_.boolean);
