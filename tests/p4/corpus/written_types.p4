@@ -22,6 +22,7 @@ control Verify(inout H h, inout M m) {
   apply { verify_checksum<tuple<bit<8>, bit<8>, bit<16>>, bit<16>>(h.k.way == 5, { h.k.a, 2, 0x100 }, h.k.sum, HashAlgorithm.csum16); }
 }
 control In(inout H h, inout M m, STANDARD) {
+  Checksum16() sum;
   apply {
     standard.egress_spec = 2;
     log_msg(kText);
@@ -36,6 +37,8 @@ control In(inout H h, inout M m, STANDARD) {
     } else if (h.k.way == 3) {
       // A field of a header that is not valid is left out here, too.
       hash<bit<16>, bit<16>, two_t, bit<32>>(h.k.result, HashAlgorithm.identity, 0, { h.absent.x, 3 }, 65536);
+    } else if (h.k.way == 6) {
+      h.k.result = sum.get<two_t>({ h.k.a, 3 });
     } else if (h.k.way == 5) {
       h.k.result = (bit<16>)standard.checksum_error;
     }
