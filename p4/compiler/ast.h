@@ -240,6 +240,7 @@ struct Declaration {
   std::vector<State> states;
   StatementPtr body;
   std::shared_ptr<Table> table;
+  bool is_abstract = false;  // a method that each instance would define
 };
 
 struct Program {

@@ -119,6 +119,12 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
       }
       return made;  // those that ... stands for are not valid
     }
+    if (type->kind == Type::Kind::list && value.names.empty() && !value.has_rest) {
+      for (const Value& item : value.items) {
+        made.items.push_back(coerce(item, type->element, at));
+      }
+      return made;
+    }
     if (type->is_wide ||
         (type->kind != Type::Kind::structure && type->kind != Type::Kind::header && type->kind != Type::Kind::tuple)) {
       fail(at, "a list cannot become a value of type " + text(type));

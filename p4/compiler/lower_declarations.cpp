@@ -483,7 +483,10 @@ const Type* Lowering::resolve(const ast::Type& type) {
   const Symbol* symbol = find(type.name, type.global);
   if (symbol == nullptr || (symbol->kind != Symbol::Kind::type && symbol->kind != Symbol::Kind::declaration)) {
     if (symbol == nullptr && type.name == "list") {
-      unsupported(type.at, "the type list<T>");
+      if (type.arguments.size() != 1) {
+        fail(type.at, "list<T> has one type");
+      }
+      return types_.list(resolve(*type.arguments[0]));
     }
     fail(type.at, symbol == nullptr ? not_found(type.name, "there is no type '" + type.name + "'")
                                     : "'" + type.name + "' is no type");

@@ -146,14 +146,26 @@ int Lowering::field_list(const ast::Expr& expr) {
   return static_cast<int>(constant_value(value.expr));
 }
 
-void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at) {
+// Of a generic extern, the type of a parameter as the call writes it: NAME<TYPE>(...). Null: it does not.
+const Type* Lowering::written_type(const ast::Declaration& function, const ast::Expr& call, std::size_t parameter) {
+  const ast::Type& type = *function.parameters[parameter].type;
+  for (std::size_t i = 0; i < function.type_parameters.size() && i < call.type_arguments.size(); ++i) {
+    if (type.kind == ast::TypeKind::name && type.name == function.type_parameters[i] &&
+        call.type_arguments[i]->kind != ast::TypeKind::any) {
+      return resolve(*call.type_arguments[i]);
+    }
+  }
+  return nullptr;
+}
+
+void Lowering::hash(const std::vector<const ast::Expr*>& arguments, const Type* data, Location at) {
   const Value target = place_of(*arguments[0]);
   const int which = algorithm(*arguments[1]);
   if (!target.type->is_bits()) {
     fail(arguments[0]->at, "the result of a hash is a bit<N>");
   }
   // In their order: what is read early is kept if a later argument may change it.
-  const std::vector<Value> values = eval_all({arguments[2], arguments[3], arguments[4]}, {});
+  const std::vector<Value> values = eval_all({arguments[2], arguments[3], arguments[4]}, {nullptr, data});
   const auto number = [&](Value value, const ast::Expr& expr) {
     if (value.kind == Value::Kind::integer) {
       if (value.number.magnitude.bits() > kWidest) {
@@ -168,7 +180,7 @@ void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at)
   };
   Flat flat;
   flat.exprs = {number(values[0], *arguments[2]), number(values[2], *arguments[4])};
-  flatten(values[1], flat, arguments[3]->at);
+  flatten(coerce(values[1], data, arguments[3]->at), flat, arguments[3]->at);
   const Value result = new_place(target.type);
   ir::Statement& made = add(ir::Do::hash, at);
   made.to = result.place;
@@ -181,9 +193,9 @@ void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at)
 }
 
 // Checksum16.get(), which v1model keeps for old programs: the sum as a value.
-Value Lowering::checksum16(const ast::Expr& argument) {
+Value Lowering::checksum16(const ast::Expr& argument, const Type* written) {
   const Type* type = types_.bits(16, false);
-  const Value data = eval(argument);
+  const Value data = coerce(eval(argument, written), written, argument.at);
   Flat flat;
   flat.exprs = {constant(0, 16), constant(U128{1} << 16, 32)};  // base and size of the range
   flatten(data, flat, argument.at);
@@ -200,7 +212,8 @@ Value Lowering::checksum16(const ast::Expr& argument) {
   return value;
 }
 
-void Lowering::checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at) {
+void Lowering::checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, const Type* data,
+                        Location at) {
   const bool verifies = name.starts_with("verify");
   const bool payload = name.ends_with("with_payload");
   if (stage_ != (verifies ? Stage::verify : Stage::compute) && stage_ != Stage::unknown) {
@@ -223,7 +236,7 @@ void Lowering::checksum(const std::string& name, const std::vector<const ast::Ex
   if (verifies) {
     flat.exprs.push_back(scalar(target, at));
   }
-  flatten(eval(*arguments[1]), flat, arguments[1]->at);
+  flatten(coerce(eval(*arguments[1], data), data, arguments[1]->at), flat, arguments[1]->at);
   const Value result = verifies ? Value{} : new_place(target.type);
   if (!verifies) {
     store_scalar(result, scalar(target, at), at);
@@ -344,9 +357,9 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     mark_to_drop(meta, expr.at);
   } else if (name == "hash") {
     only_in(stage_ != Stage::parser, name, "controls", expr.at);
-    hash(arguments, expr.at);
+    hash(arguments, written_type(*chosen, expr, 3), expr.at);
   } else if (name.starts_with("verify_checksum") || name.starts_with("update_checksum")) {
-    checksum(name, arguments, expr.at);
+    checksum(name, arguments, written_type(*chosen, expr, 1), expr.at);
   } else if (name == "random") {
     const Value target = place_of(*arguments[0]);
     // v1model draws a bit<N>, and the switch compares the bounds as such.
@@ -375,8 +388,9 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
   } else if (name == "digest") {
     only_in(stage_ == Stage::ingress, name, "Ingress", expr.at);
     static_cast<void>(number(0, 32));
+    const Type* data = written_type(*chosen, expr, 1);
     Flat flat;
-    flatten(eval(*arguments[1]), flat, arguments[1]->at);
+    flatten(coerce(eval(*arguments[1], data), data, arguments[1]->at), flat, arguments[1]->at);
     add(ir::Do::digest, expr.at).exprs = std::move(flat.exprs);
   } else if (name == "assert" || name == "assume") {
     const int condition = boolean(*arguments[0]);
@@ -501,7 +515,7 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
     return {};
   }
   if (kind == "Checksum16" && method == "get") {
-    return checksum16(*arguments[0]);
+    return checksum16(*arguments[0], written_type(*chosen, expr, 0));
   }
   unsupported(expr.at, kind + "." + method);
 }

@@ -81,10 +81,14 @@ void Lowering::unify(Value& left, Value& right, Location at) {
 Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
   const std::string& op = expr.text;
   if (op == "++") {
+    if (left.kind == Value::Kind::string && right.kind == Value::Kind::string) {
+      left.text += right.text;
+      return left;
+    }
     for (Value* side : {&left, &right}) {
       *side = bits_of(*side, expr.at);
       if (side->kind == Value::Kind::string) {
-        unsupported(expr.at, "concatenation of strings");
+        fail(expr.at, "'++' joins two strings, or two values of known width");
       }
       if (side->type == nullptr || !(side->type->is_bits() || side->type->is_wide)) {
         fail(expr.at, "'++' needs values of known width, not " + text(side->type));
@@ -197,6 +201,11 @@ Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
                  : op == "<=" ? is_less || same
                  : op == ">"  ? !is_less && !same
                               : !is_less);
+  }
+  for (const Value* side : {&left, &right}) {
+    if (side->type != nullptr && side->type->kind == Type::Kind::list) {
+      fail(expr.at, "cannot compare " + text(left.type) + " and " + text(right.type));
+    }
   }
   if (op == "==" || op == "!=") {
     const int same = equal(left, right, expr.at);

@@ -229,12 +229,14 @@ class DeclarationParser : public ExpressionParser {
         method = make(DeclarationKind::function, next());
         method->parameters = constructor_parameters({});
       } else {
-        if (peek().is_name("abstract")) {
-          unsupported(peek().at, "an abstract method");
+        const bool is_abstract = peek().is_name("abstract");
+        if (is_abstract) {
+          next();
         }
         const TypePtr result = type();
         method = make(DeclarationKind::function, declared_name("the name of a method"));
         method->type = result;
+        method->is_abstract = is_abstract;
         method->type_parameters = type_parameters();
         method->parameters = parameters();
       }
