@@ -100,8 +100,8 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
   }
 }
 
-// The parts of a list or a tuple are keys of their own. Source: the P4_16 specification, "Select expressions". That a key
-// is of a `type` is more than it has.
+// The parts of a list or a tuple are keys of their own. Source: the P4_16 specification, "Select expressions". That a
+// key is of a `type` is more than it has.
 Lowering::KeyTree Lowering::select_keys(const Value& value, std::vector<Value>& keys, Location at) {
   const bool is_tuple = value.type != nullptr && value.type->kind == Type::Kind::tuple;
   KeyTree tree;

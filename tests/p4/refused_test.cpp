@@ -872,10 +872,6 @@ INSTANTIATE_TEST_SUITE_P(
          {.top = "parser Q(packet_in b, out H h, inout M m) { tuple<bit<8>, bool> t; state start { "
                  "t = { m.m, true }; transition select(t) { (1, 2): accept; } } }"},
          "a number cannot become a value of type bool"},
-        {"SelectOfAStructure",
-         {.top = "parser Q(packet_in b, out H h, inout M m) { state start { transition select(m) { _: accept; } } }",
-          .state = "Q.apply(b, h, m);"},
-         "unsupported: select of a value of type M"},
         {"DataOfAnotherTypeThanWritten",
          {.body = "hash<bit<8>, bit<8>, tuple<bit<8>>, bit<8>>(h.x.a, HashAlgorithm.crc16, 0, { 1, 2 }, 4);"},
          "2 values for the 1 fields of tuple<bit<8>>"},
