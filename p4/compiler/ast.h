@@ -83,6 +83,7 @@ struct Expr {
 struct Annotation {
   Location at;
   std::string name;
+  bool is_structured = false;  // @NAME[...]
   std::vector<ExprPtr> arguments;
 };
 using Annotations = std::vector<Annotation>;
@@ -239,6 +240,7 @@ struct Declaration {
   std::vector<State> states;
   StatementPtr body;
   std::shared_ptr<Table> table;
+  bool is_abstract = false;  // a method that each instance would define
 };
 
 struct Program {

@@ -132,6 +132,13 @@ class Lowering {
   ir::Program run();
   [[nodiscard]] const std::vector<Warning>& warnings() const { return warnings_; }
 
+  /// What a select looks at: one key, or a list or tuple with parts.
+  struct KeyTree {
+    std::vector<KeyTree> parts;
+    std::size_t size = 0;  // how many keys it has
+    bool is_key = false;
+  };
+
  private:
   // lower_declarations.cpp
   void declare(const ast::Declaration& declaration);
@@ -196,6 +203,16 @@ class Lowering {
   void count_instance(Location at) const;
   void count_state(std::size_t elements, std::size_t bytes, Location at);
 
+  // lower_signatures.cpp
+  const Type* type_in_signature(const ast::Type& type, const std::vector<std::string>& open);
+  void check_parameter(const ast::Parameter& parameter, const Type* type, bool of_action) const;
+  void check_default(const ast::Parameter& parameter, const Type* type);
+  void check_parameters(const std::vector<ast::Parameter>& parameters, const std::vector<std::string>& open);
+  void check_constructor(const std::vector<ast::Parameter>& parameters, ast::DeclarationKind own,
+                         const std::vector<std::string>& open);
+  void check_result(const ast::Declaration& function, const std::vector<std::string>& open);
+  void check_signature(const ast::Declaration& declaration);
+
   // lower_unused.cpp
   void check_unused();
   void check_unused(const ast::Declaration& declaration);
@@ -240,7 +257,8 @@ class Lowering {
   Object* parser_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
                           const std::vector<Value>* places);
   int look_up(const Object& value_set, std::span<const Value> keys, Location at);
-  void select_cases(const ast::State& state, std::span<const Value> keys, std::span<const std::size_t> sizes,
+  KeyTree select_keys(const Value& value, std::vector<Value>& keys, Location at);
+  void select_cases(const ast::State& state, std::span<const Value> keys, std::span<const KeyTree> trees,
                     ir::ParserState& out);
   void parser_state(const ast::State& state, ir::ParserState& out, const std::map<std::string, int>& numbers);
   Value packet_in_method(const ast::Expr& call, const std::string& method, const Type* expected);
@@ -263,6 +281,8 @@ class Lowering {
   void loop_over_stack(const ast::Statement& statement, const Type* type);
   [[nodiscard]] bool is_cast_to_list(const ast::Expr& expr) const;
   void loop_over_list(const ast::Statement& statement, const Type* type);
+  void check_list(const ast::Statement& statement, const Type* type, std::size_t count) const;
+  void loop_over_values(const ast::Statement& statement, const Type* type, const Value& values);
   void loop_over_elements(const ast::Statement& statement, const Type* type, int slot, int elements);
   void stop_unless(int condition, Location at);
   void choose_action(const ast::Statement& statement, const ast::Expr& table_call);
@@ -339,6 +359,7 @@ class Lowering {
                   std::vector<const Type*>& types) const;
   Value call_object(Object& object, const ast::Expr& expr, Location at);
   Value call_action(Object& action, const ast::Expr& expr);
+  void check_type_argument(const ast::Expr& expr, const Value& argument);
   std::vector<const ast::Expr*> arguments_of(const ast::Expr& call, std::span<const ast::Parameter> parameters);
   static std::vector<std::size_t> as_written(const ast::Expr& call, std::span<const ast::Parameter> parameters);
   std::vector<const ast::Expr*> in_order(std::span<const ast::ExprPtr> given, const std::vector<std::string>& names,
@@ -370,10 +391,12 @@ class Lowering {
   void send_again(const std::string& name, int list, Location at);
   void mark_to_drop(const Value& meta, Location at);
   Value extern_call(const Object& function, const ast::Expr& call);
+  void check_type_arguments(const ast::Declaration& function, const ast::Expr& call);
   Value extern_method(const Object& object, const std::string& method, const ast::Expr& call);
-  void checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at);
-  void hash(const std::vector<const ast::Expr*>& arguments, Location at);
-  Value checksum16(const ast::Expr& argument);
+  const Type* written_type(const ast::Declaration& function, const ast::Expr& call, std::size_t parameter);
+  void checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, const Type* data, Location at);
+  void hash(const std::vector<const ast::Expr*>& arguments, const Type* data, Location at);
+  Value checksum16(const ast::Expr& argument, const Type* written);
   int algorithm(const ast::Expr& expr);
   // Scalars one after the other, and of each -1 or whether the header that it is a field of is valid.
   struct Flat {
@@ -476,6 +499,7 @@ class Lowering {
   std::map<std::string, bool> match_kinds_;
   std::map<std::string, Object*> shadowed_;  // extern functions whose name something else has, too
   const Object* function_ = nullptr;         // that is being lowered
+  const char* no_table_ = nullptr;           // where no table is applied: what is said of it
   bool is_quiet_ = false;  // a header that becomes valid is no part of the packet: packet_length stays
   const ast::Declaration* main_ = nullptr;
   unsigned depth_ = 0;

@@ -184,6 +184,9 @@ Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
   if (base.kind != Value::Kind::object) {
     fail(callee.at, "this has no method '" + callee.text + "'");
   }
+  if (!base.text.empty()) {
+    fail(callee.operands[0]->at, "this has no member '" + base.text + "'");
+  }
   Object* object = base.object;
   if (object->kind == Object::Kind::function && object->declaration != nullptr &&
       (object->declaration->kind == ast::DeclarationKind::control ||
@@ -206,7 +209,7 @@ Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
     case Object::Kind::extern_instance:
       return extern_method(*object, callee.text, expr);
     case Object::Kind::table:
-      if (callee.text != "apply" || expr.operands.size() != 1) {
+      if (callee.text != "apply" || expr.operands.size() != 1 || !expr.type_arguments.empty()) {
         fail(callee.at, "a table has the method apply() only");
       }
       return apply_table(*object, expr.at);
@@ -214,6 +217,9 @@ Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
     case Object::Kind::parser:
       if (callee.text != "apply") {
         fail(callee.at, "this has no method '" + callee.text + "'");
+      }
+      if (!expr.type_arguments.empty()) {
+        fail(expr.at, "'apply' has no type parameters");
       }
       if ((object->kind == Object::Kind::parser) != (where_ == Where::parser) ||
           (object->kind == Object::Kind::control && where_ != Where::control)) {
@@ -273,6 +279,9 @@ Value Lowering::data_method(const Value& base, const ast::Expr& expr) {
   const Type* type = base.type;
   if (base.kind != Value::Kind::place) {
     fail(callee.at, "this has no method '" + method + "'");
+  }
+  if (!expr.type_arguments.empty()) {
+    fail(expr.at, "'" + method + "' has no type parameters");
   }
   if (type->kind == Type::Kind::header) {
     if (method == "isValid" && expr.operands.size() == 1) {
@@ -438,6 +447,9 @@ void Lowering::pass(const ast::Expr& call, const std::vector<ast::Parameter>& pa
     in_turn.push_back(arguments[i]);
   }
   const std::vector<bool> changed = changed_later(in_turn);
+  // All but those of actions are `known`; what is called in an argument of an action is within it, too.
+  const char* const outer = no_table_;
+  no_table_ = known ? no_table_ : "a table is not applied in an argument of an action";
   std::vector<Value> values(arguments.size());
   for (std::size_t turn = 0; turn < order.size(); ++turn) {
     const std::size_t i = order[turn];
@@ -476,6 +488,7 @@ void Lowering::pass(const ast::Expr& call, const std::vector<ast::Parameter>& pa
     ir::Block out = collect([&] { store(place, slot, argument.at); });
     std::move(out.begin(), out.end(), std::back_inserter(after));
   }
+  no_table_ = outer;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Value& slot = slots[i];
     if (slot.kind == Value::Kind::object) {
@@ -507,12 +520,18 @@ Value Lowering::call_action(Object& action, const ast::Expr& expr) {
   if (where_ == Where::parser || where_ == Where::function) {
     fail(expr.at, "an action is called from controls and actions");
   }
+  if (!expr.type_arguments.empty()) {
+    fail(expr.at, "an action has no type parameters");
+  }
   return call_object(action, expr, expr.at);
 }
 
 Value Lowering::apply_table(Object& table, Location at) {
   if (where_ != Where::control) {
     fail(at, "a table is applied in the apply block of a control");
+  }
+  if (no_table_ != nullptr) {
+    fail(at, no_table_);
   }
   ++table.uses;
   add(ir::Do::apply, at).which = table.index;

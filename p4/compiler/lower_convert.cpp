@@ -110,13 +110,20 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
     made.kind = Value::Kind::list;
     made.type = type;
     if (type->kind == Type::Kind::stack) {
-      if (value.items.size() > static_cast<std::size_t>(type->count)) {
+      const auto count = static_cast<std::size_t>(type->count);
+      if (value.has_rest ? value.items.size() > count : value.items.size() != count) {
         fail(at, fmt::format("{} elements for a stack of {}", value.items.size(), type->count));
       }
       for (const Value& item : value.items) {
         made.items.push_back(coerce(item, type->element, at));
       }
-      return made;  // elements without a value are not valid
+      return made;  // those that ... stands for are not valid
+    }
+    if (type->kind == Type::Kind::list && value.names.empty() && !value.has_rest) {
+      for (const Value& item : value.items) {
+        made.items.push_back(coerce(item, type->element, at));
+      }
+      return made;
     }
     if (type->is_wide ||
         (type->kind != Type::Kind::structure && type->kind != Type::Kind::header && type->kind != Type::Kind::tuple)) {
@@ -190,8 +197,8 @@ Value Lowering::cast(const Value& value, const Type* type, Location at) {
   if (from->is_serializable() && (type->is_bits() || type->is_serializable())) {
     return cast(scalar_value(scalar(value, at), from->element), type, at);
   }
-  if (type->is_serializable() && from->is_bits() && from->width == type->element->width) {
-    return scalar_value(scalar(cast(value, type->element, at), at), type);
+  if (type->is_serializable() && from == type->element) {
+    return scalar_value(scalar(value, at), type);
   }
   if (type == types_.boolean && from->is_bits() && from->width == 1 && !from->is_signed) {
     return scalar_value(scalar(value, at), type);

@@ -17,6 +17,11 @@ namespace {
 constexpr int kLargestStack = 4096;
 constexpr int kMostParts = 100'000;  // of a structure or a tuple, with those of its parts
 
+// Functions with one name differ in the number or the names of their parameters.
+bool same_parameters(const ast::Declaration& one, const ast::Declaration& other) {
+  return std::ranges::equal(one.parameters, other.parameters, {}, &ast::Parameter::name, &ast::Parameter::name);
+}
+
 }  // namespace
 
 Lowering::Lowering(const ast::Program& program) : program_(program) {
@@ -85,6 +90,10 @@ void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
       const auto same = [&](const ast::Declaration* one) {
         return one->parameters.size() == declaration.parameters.size();
       };
+      const auto same_names = [&](const ast::Declaration* one) { return same_parameters(*one, declaration); };
+      if (same_names(other) || std::any_of(all.begin(), all.end(), same_names)) {
+        fail(declaration.at, "'" + declaration.name + "' is declared twice with these parameters");
+      }
       if (same(other) || std::any_of(all.begin(), all.end(), same)) {
         unsupported(declaration.at, fmt::format("two functions with the name '{}' and {} parameters", declaration.name,
                                                 declaration.parameters.size()));
@@ -104,6 +113,7 @@ Object* Lowering::new_object(Object::Kind kind, const ast::Declaration* declarat
 }
 
 void Lowering::declare(const ast::Declaration& declaration) {
+  check_signature(declaration);
   Symbol symbol;
   switch (declaration.kind) {
     case DeclarationKind::constant:
@@ -113,7 +123,9 @@ void Lowering::declare(const ast::Declaration& declaration) {
       fail(declaration.at, "a variable is declared within a control or a parser");
     case DeclarationKind::match_kind:
       for (const ast::Member& member : declaration.members) {
-        match_kinds_[member.name] = true;
+        if (!match_kinds_.emplace(member.name, true).second) {
+          fail(member.at, "the match kind '" + member.name + "' is declared twice");
+        }
       }
       return;
     case DeclarationKind::function: {
@@ -122,6 +134,11 @@ void Lowering::declare(const ast::Declaration& declaration) {
       }
       const auto known = global_->names.find(declaration.name);
       if (known != global_->names.end() && known->second.kind == Symbol::Kind::object) {
+        for (const ast::Declaration* other : known->second.object->overloads) {
+          if (same_parameters(*other, declaration)) {
+            fail(declaration.at, "'" + declaration.name + "' is declared twice with these parameters");
+          }
+        }
         known->second.object->overloads.push_back(&declaration);
         return;
       }
@@ -138,6 +155,9 @@ void Lowering::declare(const ast::Declaration& declaration) {
           fail(declaration.at, "'main' is declared twice");
         }
         main_ = &declaration;
+        symbol.kind = Symbol::Kind::declaration;
+        symbol.declaration = &declaration;
+        define(declaration, symbol);
         return;
       }
       symbol.kind = Symbol::Kind::object;
@@ -179,6 +199,13 @@ void Lowering::declare_type(const ast::Declaration& declaration) {
   switch (declaration.kind) {
     case DeclarationKind::alias:
       symbol.type = resolve(*declaration.type);
+      if (symbol.type == types_.none || symbol.type == types_.string) {
+        fail(declaration.at, "a typedef cannot be of " + text(symbol.type));
+      }
+      if (const ast::Declaration* of = symbol.type->declaration;
+          symbol.type->kind == Type::Kind::object && symbol.type->arguments.size() != of->type_parameters.size()) {
+        fail(declaration.at, fmt::format("'{}' has {} type parameters", of->name, of->type_parameters.size()));
+      }
       break;
     case DeclarationKind::new_type:
       symbol.type = new_type(declaration);
@@ -456,7 +483,10 @@ const Type* Lowering::resolve(const ast::Type& type) {
   const Symbol* symbol = find(type.name, type.global);
   if (symbol == nullptr || (symbol->kind != Symbol::Kind::type && symbol->kind != Symbol::Kind::declaration)) {
     if (symbol == nullptr && type.name == "list") {
-      unsupported(type.at, "the type list<T>");
+      if (type.arguments.size() != 1) {
+        fail(type.at, "list<T> has one type");
+      }
+      return types_.list(resolve(*type.arguments[0]));
     }
     fail(type.at, symbol == nullptr ? not_found(type.name, "there is no type '" + type.name + "'")
                                     : "'" + type.name + "' is no type");
@@ -474,7 +504,8 @@ const Type* Lowering::resolve(const ast::Type& type) {
   }
   Type* made = types_.make(Type::Kind::object, declaration.name);
   made->declaration = &declaration;
-  if (type.arguments.size() > declaration.type_parameters.size()) {
+  // Without any, what is made of it may say which they are.
+  if (!type.arguments.empty() && type.arguments.size() != declaration.type_parameters.size()) {
     fail(type.at, fmt::format("'{}' has {} type parameters", type.name, declaration.type_parameters.size()));
   }
   for (const ast::TypePtr& argument : type.arguments) {

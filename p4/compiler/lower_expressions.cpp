@@ -252,6 +252,9 @@ Value Lowering::index(const ast::Expr& expr) {
   if (base.type != nullptr && base.type->is_wide) {
     fail(expr.at, "a slice of one bit is [B:B]");
   }
+  if (base.type != nullptr && base.type->kind == Type::Kind::list) {
+    fail(expr.at, "only stacks and tuples have an index");
+  }
   if (base.kind == Value::Kind::list || (base.kind == Value::Kind::place && base.type->kind == Type::Kind::tuple)) {
     const Number number = number_of(at, expr.at);
     const std::size_t count = base.kind == Value::Kind::list ? base.items.size() : base.type->fields.size();
@@ -265,6 +268,7 @@ Value Lowering::index(const ast::Expr& expr) {
     Value value = base;
     value.type = base.type->fields[which].type;
     value.place = moved(base.place, field_offset(base.type, which));
+    // It may be assigned to, as the reference compiler has it. P4_16 has the whole tuple assigned only.
     return value;
   }
   if (base.kind != Value::Kind::place || base.type->kind != Type::Kind::stack) {

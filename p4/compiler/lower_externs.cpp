@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <string_view>
 
 namespace sidelatch::p4 {
@@ -145,14 +146,26 @@ int Lowering::field_list(const ast::Expr& expr) {
   return static_cast<int>(constant_value(value.expr));
 }
 
-void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at) {
+// Of a generic extern, the type of a parameter as the call writes it: NAME<TYPE>(...). Null: it does not.
+const Type* Lowering::written_type(const ast::Declaration& function, const ast::Expr& call, std::size_t parameter) {
+  const ast::Type& type = *function.parameters[parameter].type;
+  for (std::size_t i = 0; i < function.type_parameters.size() && i < call.type_arguments.size(); ++i) {
+    if (type.kind == ast::TypeKind::name && type.name == function.type_parameters[i] &&
+        call.type_arguments[i]->kind != ast::TypeKind::any) {
+      return resolve(*call.type_arguments[i]);
+    }
+  }
+  return nullptr;
+}
+
+void Lowering::hash(const std::vector<const ast::Expr*>& arguments, const Type* data, Location at) {
   const Value target = place_of(*arguments[0]);
   const int which = algorithm(*arguments[1]);
   if (!target.type->is_bits()) {
     fail(arguments[0]->at, "the result of a hash is a bit<N>");
   }
   // In their order: what is read early is kept if a later argument may change it.
-  const std::vector<Value> values = eval_all({arguments[2], arguments[3], arguments[4]}, {});
+  const std::vector<Value> values = eval_all({arguments[2], arguments[3], arguments[4]}, {nullptr, data});
   const auto number = [&](Value value, const ast::Expr& expr) {
     if (value.kind == Value::Kind::integer) {
       if (value.number.magnitude.bits() > kWidest) {
@@ -167,7 +180,7 @@ void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at)
   };
   Flat flat;
   flat.exprs = {number(values[0], *arguments[2]), number(values[2], *arguments[4])};
-  flatten(values[1], flat, arguments[3]->at);
+  flatten(coerce(values[1], data, arguments[3]->at), flat, arguments[3]->at);
   const Value result = new_place(target.type);
   ir::Statement& made = add(ir::Do::hash, at);
   made.to = result.place;
@@ -180,9 +193,9 @@ void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at)
 }
 
 // Checksum16.get(), which v1model keeps for old programs: the sum as a value.
-Value Lowering::checksum16(const ast::Expr& argument) {
+Value Lowering::checksum16(const ast::Expr& argument, const Type* written) {
   const Type* type = types_.bits(16, false);
-  const Value data = eval(argument);
+  const Value data = coerce(eval(argument, written), written, argument.at);
   Flat flat;
   flat.exprs = {constant(0, 16), constant(U128{1} << 16, 32)};  // base and size of the range
   flatten(data, flat, argument.at);
@@ -199,7 +212,8 @@ Value Lowering::checksum16(const ast::Expr& argument) {
   return value;
 }
 
-void Lowering::checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at) {
+void Lowering::checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, const Type* data,
+                        Location at) {
   const bool verifies = name.starts_with("verify");
   const bool payload = name.ends_with("with_payload");
   if (stage_ != (verifies ? Stage::verify : Stage::compute) && stage_ != Stage::unknown) {
@@ -222,7 +236,7 @@ void Lowering::checksum(const std::string& name, const std::vector<const ast::Ex
   if (verifies) {
     flat.exprs.push_back(scalar(target, at));
   }
-  flatten(eval(*arguments[1]), flat, arguments[1]->at);
+  flatten(coerce(eval(*arguments[1], data), data, arguments[1]->at), flat, arguments[1]->at);
   const Value result = verifies ? Value{} : new_place(target.type);
   if (!verifies) {
     store_scalar(result, scalar(target, at), at);
@@ -278,6 +292,28 @@ void Lowering::mark_to_drop(const Value& meta, Location at) {
   }
 }
 
+// FUNCTION<TYPES>(ARGUMENTS): each argument whose type is one of them has this type.
+void Lowering::check_type_arguments(const ast::Declaration& function, const ast::Expr& expr) {
+  if (expr.type_arguments.empty()) {
+    return;
+  }
+  const std::vector<std::string>& names = function.type_parameters;
+  if (expr.type_arguments.size() != names.size()) {
+    fail(expr.at, fmt::format("'{}' has {} type parameters", function.name, names.size()));
+  }
+  const std::vector<const ast::Expr*> arguments = arguments_of(expr, function.parameters);
+  // For their types alone: what they do comes with the call.
+  static_cast<void>(collect([&] {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const auto which = std::ranges::find(names, function.parameters[i].type->name);
+      if (which != names.end()) {
+        const Type* type = resolve(*expr.type_arguments[static_cast<std::size_t>(which - names.begin())]);
+        static_cast<void>(coerce(eval(*arguments[i], type), type, arguments[i]->at));
+      }
+    }
+  }));
+}
+
 Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
   const ast::Declaration* chosen = nullptr;
   for (const ast::Declaration* one : function.overloads) {
@@ -297,6 +333,7 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     unsupported(expr.at,
                 fmt::format("{}() with {} parameters, which v1model's has not", name, chosen->parameters.size()));
   }
+  check_type_arguments(*chosen, expr);
   const std::vector<const ast::Expr*> arguments = arguments_of(expr, chosen->parameters);
   const auto number = [&](std::size_t which, unsigned width) {
     const Type* type = types_.bits(width, false);
@@ -320,9 +357,9 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     mark_to_drop(meta, expr.at);
   } else if (name == "hash") {
     only_in(stage_ != Stage::parser, name, "controls", expr.at);
-    hash(arguments, expr.at);
+    hash(arguments, written_type(*chosen, expr, 3), expr.at);
   } else if (name.starts_with("verify_checksum") || name.starts_with("update_checksum")) {
-    checksum(name, arguments, expr.at);
+    checksum(name, arguments, written_type(*chosen, expr, 1), expr.at);
   } else if (name == "random") {
     const Value target = place_of(*arguments[0]);
     // v1model draws a bit<N>, and the switch compares the bounds as such.
@@ -351,8 +388,9 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
   } else if (name == "digest") {
     only_in(stage_ == Stage::ingress, name, "Ingress", expr.at);
     static_cast<void>(number(0, 32));
+    const Type* data = written_type(*chosen, expr, 1);
     Flat flat;
-    flatten(eval(*arguments[1]), flat, arguments[1]->at);
+    flatten(coerce(eval(*arguments[1], data), data, arguments[1]->at), flat, arguments[1]->at);
     add(ir::Do::digest, expr.at).exprs = std::move(flat.exprs);
   } else if (name == "assert" || name == "assume") {
     const int condition = boolean(*arguments[0]);
@@ -361,6 +399,9 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     Value condition = eval(*arguments[0]);
     if (condition.type != types_.boolean || !is_constant(condition)) {
       fail(arguments[0]->at, "static_assert needs a bool that is known at compile time");
+    }
+    if (arguments.size() > 1 && eval(*arguments[1]).kind != Value::Kind::string) {
+      fail(arguments[1]->at, "the message of static_assert is a string");
     }
     if (constant_value(condition.expr) == 0) {
       const Value message = arguments.size() > 1 ? eval(*arguments[1]) : Value{};
@@ -372,8 +413,14 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
       fail(arguments[0]->at, "log_msg needs a string");
     }
     // Evaluated for what it does, and not written anywhere.
+    const std::function<bool(const Value&)> is_data = [&](const Value& value) {
+      return value.kind == Value::Kind::list ? std::ranges::all_of(value.items, is_data)
+                                             : value.type != nullptr && value.kind != Value::Kind::object;
+    };
     for (std::size_t i = 1; i < arguments.size(); ++i) {
-      static_cast<void>(eval(*arguments[i]));
+      if (!is_data(eval(*arguments[i]))) {
+        fail(arguments[i]->at, "this has no value that could be written");
+      }
     }
   } else {
     unsupported(expr.at, "the extern function '" + name + "'");
@@ -399,6 +446,7 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
     unsupported(expr.at, fmt::format("{}.{}() with {} parameters, which v1model's has not", kind, method,
                                      chosen->parameters.size()));
   }
+  check_type_arguments(*chosen, expr);
   const std::vector<const ast::Expr*> arguments = arguments_of(expr, chosen->parameters);
   const auto index_type = [&]() -> const Type* {
     const bool given =
@@ -457,6 +505,9 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
       static_cast<void>(index_of(*arguments[0]));
     }
     const Value target = place_of(*arguments[result]);
+    if (kind == "direct_meter" && !object.type->arguments.empty() && target.type != object.type->arguments[0]) {
+      fail(arguments[result]->at, "the meter gives " + text(object.type->arguments[0]) + ", not " + text(target.type));
+    }
     if (!target.type->is_bits() && (target.type->kind != Type::Kind::enumeration || target.type->element == nullptr)) {
       fail(arguments[result]->at, "a colour is a bit<N>, or an enum of it");
     }
@@ -464,7 +515,7 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
     return {};
   }
   if (kind == "Checksum16" && method == "get") {
-    return checksum16(*arguments[0]);
+    return checksum16(*arguments[0], written_type(*chosen, expr, 0));
   }
   unsupported(expr.at, kind + "." + method);
 }

@@ -124,7 +124,15 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     for (const std::size_t number : {std::size_t{1}, std::size_t{2}}) {
       static_cast<void>(constant_number(argument(number)));
     }
-  } else if (kind != "meter" && kind != "direct_meter" && kind != "action_profile" && kind != "Checksum16") {
+  } else if (kind == "meter" || kind == "direct_meter" || kind == "action_profile" || kind == "Checksum16") {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const ast::Expr& given = *arguments[i];
+      const Type* wanted = resolve(*(*constructor)->parameters[i].type);
+      if (!is_constant(coerce(eval(given, wanted), wanted, given.at))) {
+        fail(given.at, "the arguments of a constructor are constants");
+      }
+    }
+  } else {
     unsupported(instance.at, "the extern " + kind);
   }
   return object;
@@ -222,10 +230,7 @@ void Lowering::bind_parameters(Object& object, const std::vector<ast::Parameter>
     if (parameter.otherwise != nullptr) {
       defaults_[parameter.otherwise.get()] = scope_->parent;
     }
-    if (type->kind == Type::Kind::object && parameter.direction != ast::Direction::none) {
-      fail(parameter.at, "the parameter '" + parameter.name + "' has the type " + text(type) +
-                             ", so it has no direction: it stands for the argument");
-    }
+    check_parameter(parameter, type, object.kind == Object::Kind::action);
     Value value;
     if (type->kind == Type::Kind::object && next_extern < object.externs.size()) {
       value.kind = Value::Kind::object;
@@ -272,7 +277,9 @@ void Lowering::declare_locals(const ast::Declaration& declaration, const std::st
         declare_constant(*local);
         break;
       case DeclarationKind::variable:
+        no_table_ = "a table is not applied in the first value of a variable of the control: assign it in 'apply'";
         local_variable(*local);
+        no_table_ = nullptr;
         break;
       case DeclarationKind::instance:
         symbol.object = instantiate(*local, prefix);
@@ -315,9 +322,6 @@ void Lowering::count_instance(Location at) const {
 
 Object* Lowering::control_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments,
                                    std::string name, const std::vector<Value>* places) {
-  if (!declaration.type_parameters.empty()) {
-    unsupported(declaration.at, "a generic control");
-  }
   if (declaration.body == nullptr) {
     fail(declaration.at, "this control has no body");
   }
@@ -377,6 +381,9 @@ Object* Lowering::action(const ast::Declaration& declaration, const std::string&
   made.name = object->name;
   const Where outer_where = std::exchange(where_, Where::action);
   in_scope(scope_, [&] {
+    for (const ast::Parameter& parameter : declaration.parameters) {
+      check_default(parameter, resolve(*parameter.type));
+    }
     bind_parameters(*object, declaration.parameters, nullptr);
     made.body = collect([&] { statement(*declaration.body); });
   });

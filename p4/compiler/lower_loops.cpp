@@ -98,6 +98,16 @@ void Lowering::loop_over(const ast::Statement& statement) {
 void Lowering::loop_over_stack(const ast::Statement& statement, const Type* type) {
   const ast::Expr& expr = *statement.right;
   const Value stack = eval(expr);
+  if (stack.kind == Value::Kind::list && stack.type != nullptr && stack.type->kind == Type::Kind::list) {
+    if (type != stack.type->element) {
+      fail(statement.declaration->at,
+           "the elements have the type " + text(stack.type->element) + ", not " + text(type));
+    }
+    Value elements = stack;
+    elements.type = nullptr;
+    loop_over_values(statement, type, elements);
+    return;
+  }
   if (stack.kind != Value::Kind::place || stack.type->kind != Type::Kind::stack) {
     unsupported(expr.at, "for over anything but a range LOW .. HIGH, a list or a stack");
   }
@@ -135,22 +145,33 @@ void Lowering::loop_over_list(const ast::Statement& statement, const Type* type)
   if (list->kind != ExprKind::list || !list->text.empty()) {
     unsupported(list->at, "for over a list that is not written as {A, B}");
   }
+  check_list(statement, type, list->operands.size());
+  const Type* all = types_.tuple(std::vector<const Type*>(list->operands.size(), type));
+  loop_over_values(statement, type, eval(*list, all));
+}
+
+void Lowering::check_list(const ast::Statement& statement, const Type* type, std::size_t count) const {
   if (!type->is_data()) {
-    unsupported(declaration.at, "for over a list of " + text(type));
+    unsupported(statement.declaration->at, "for over a list of " + text(type));
   }
-  if (list->operands.empty()) {
+  if (count > kMostListParts / static_cast<std::size_t>(std::max({type->slots, type->parts, 1}))) {
+    unsupported(statement.right->at, fmt::format("a list of more than {} parts", kMostListParts));
+  }
+}
+
+// One round for each of these values, which are kept before the first round.
+void Lowering::loop_over_values(const ast::Statement& statement, const Type* type, const Value& values) {
+  const Location at = statement.right->at;
+  check_list(statement, type, values.items.size());
+  if (values.items.empty()) {
     // No round. The body is read all the same, for its mistakes.
     static_cast<void>(collect([&] { loop_over_elements(statement, type, new_slots(type), 1); }));
     return;
   }
-  const auto count = static_cast<int>(list->operands.size());
-  if (static_cast<std::int64_t>(count) * std::max(type->slots, type->parts) > kMostListParts) {
-    unsupported(list->at, fmt::format("a list of more than {} parts", kMostListParts));
-  }
-  const Type* all = types_.tuple(std::vector<const Type*>(list->operands.size(), type));
+  const Type* all = types_.tuple(std::vector<const Type*>(values.items.size(), type));
   const Value elements = new_place(all);
-  initialise(elements, coerce(eval(*list, all), all, list->at), list->at);
-  loop_over_elements(statement, type, elements.place.slot, count);
+  initialise(elements, coerce(values, all, at), at);
+  loop_over_elements(statement, type, elements.place.slot, static_cast<int>(values.items.size()));
 }
 
 // One round for each of `elements` values of this type, which lie one after the other from `slot` on.

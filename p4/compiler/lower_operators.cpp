@@ -81,10 +81,14 @@ void Lowering::unify(Value& left, Value& right, Location at) {
 Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
   const std::string& op = expr.text;
   if (op == "++") {
+    if (left.kind == Value::Kind::string && right.kind == Value::Kind::string) {
+      left.text += right.text;
+      return left;
+    }
     for (Value* side : {&left, &right}) {
       *side = bits_of(*side, expr.at);
       if (side->kind == Value::Kind::string) {
-        unsupported(expr.at, "concatenation of strings");
+        fail(expr.at, "'++' joins two strings, or two values of known width");
       }
       if (side->type == nullptr || !(side->type->is_bits() || side->type->is_wide)) {
         fail(expr.at, "'++' needs values of known width, not " + text(side->type));
@@ -176,6 +180,13 @@ Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
 }
 
 Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
+  // It has action_run, which only a switch looks at.
+  for (const ast::ExprPtr& side : expr.operands) {
+    if (side->kind == ast::ExprKind::call && side->operands[0]->kind == ast::ExprKind::member &&
+        side->operands[0]->text == "apply") {
+      fail(side->at, "what a table gives back cannot be compared; its 'hit' and 'miss' can");
+    }
+  }
   unify(left, right, expr.at);
   const std::string& op = expr.text;
   const auto truth = [this](bool value) {
@@ -190,6 +201,11 @@ Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
                  : op == "<=" ? is_less || same
                  : op == ">"  ? !is_less && !same
                               : !is_less);
+  }
+  for (const Value* side : {&left, &right}) {
+    if (side->type != nullptr && side->type->kind == Type::Kind::list) {
+      fail(expr.at, "cannot compare " + text(left.type) + " and " + text(right.type));
+    }
   }
   if (op == "==" || op == "!=") {
     const int same = equal(left, right, expr.at);
@@ -352,6 +368,12 @@ Value Lowering::lazy(const ast::Expr& expr) {
 
 Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
   const int condition = boolean(*expr.operands[0]);
+  // P4-16, "Conditional operator": what the result is used for does not give it a width.
+  const auto check_width = [&](const Value& a, const Value& b) {
+    if (a.kind == Value::Kind::integer && b.kind == Value::Kind::integer && !is_constant(condition)) {
+      fail(expr.at, "the width of this value is not known: write a number with its width, as 8w1");
+    }
+  };
   const ast::Expr& yes = *expr.operands[1];
   const ast::Expr& no = *expr.operands[2];
   if (!has_effects(yes) && !has_effects(no)) {
@@ -363,14 +385,9 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
     for (ir::Block* side : {&first, &second}) {  // what the front end computes beforehand has no effect
       std::move(side->begin(), side->end(), std::back_inserter(*block_));
     }
+    check_width(a, b);
     if (a.kind == Value::Kind::integer && b.kind == Value::Kind::integer) {
-      if (expected == nullptr || !(expected->is_bits() || expected->is_new || expected->is_wide)) {
-        if (is_constant(condition)) {
-          return constant_value(condition) != 0 ? a : b;
-        }
-        fail(expr.at, "the width of this value is not known");
-      }
-      a = coerce(a, expected, expr.at);
+      return constant_value(condition) != 0 ? a : b;
     }
     unify(a, b, expr.at);
     if (a.type != nullptr && a.type == b.type && a.type->is_scalar()) {
@@ -398,6 +415,7 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
   const Value kept = keep(scalar_value(condition, types_.boolean), expr.at);
   ir::Block one = collect([&] { a = keep(eval(yes, expected), yes.at); });
   ir::Block other = collect([&] { b = keep(eval(no, expected), no.at); });
+  check_width(a, b);
   const Type* type = a.type != nullptr && a.type != types_.any_integer   ? a.type
                      : b.type != nullptr && b.type != types_.any_integer ? b.type
                                                                          : expected;

@@ -171,6 +171,10 @@ void Lowering::package() {
     }
   };
   check_headers(headers.type);
+  if (!main_->type->arguments.empty() &&
+      resolve(*main_->type)->arguments != std::vector<const Type*>{headers.type, meta.type}) {
+    fail(main_->type->at, "the parts of V1Switch have the types " + list_of({headers.type, meta.type}));
+  }
   if (standard.type->name != "standard_metadata_t") {
     fail(parser.parameters[3].at, "expected standard_metadata_t");
   }

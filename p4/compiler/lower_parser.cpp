@@ -11,8 +11,8 @@ using ast::ExprKind;
 
 Object* Lowering::parser_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments,
                                   std::string name, const std::vector<Value>* places) {
-  if (!declaration.type_parameters.empty()) {
-    unsupported(declaration.at, "a generic parser");
+  if (declaration.states.empty()) {
+    fail(declaration.at, "this parser has no states");
   }
   if (!active_.insert(&declaration).second) {
     fail(declaration.at, "a parser cannot contain itself");
@@ -32,17 +32,7 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
     // State 0 sets up the local variables.
     std::map<std::string, int> numbers{{"accept", ir::kAccept}, {"reject", ir::kReject}};
     for (std::size_t i = 0; i < declaration.states.size(); ++i) {
-      const ast::State& state = declaration.states[i];
-      if (!numbers.emplace(state.name, static_cast<int>(i) + 1).second) {
-        fail(state.at, "the state '" + state.name + "' is there twice");
-      }
-      const auto& locals = declaration.locals;
-      if (std::any_of(locals.begin(), locals.end(), [&](const auto& local) { return local->name == state.name; })) {
-        fail(state.at, "'" + state.name + "' is declared twice");
-      }
-    }
-    if (!numbers.contains("start")) {
-      fail(declaration.at, "the parser has no state 'start'");
+      numbers.emplace(declaration.states[i].name, static_cast<int>(i) + 1);
     }
     made.states.resize(declaration.states.size() + 1);
     made.states[0].name = "(locals)";
@@ -82,25 +72,19 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
       }
       const std::vector<Value> values = eval_all(exprs, {});
       std::vector<Value> keys;
-      std::vector<std::size_t> sizes;  // of each expression: how many keys it is
+      std::vector<KeyTree> trees;
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const bool is_list = values[i].kind == Value::Kind::list && values[i].type == nullptr;
-        const std::vector<Value> parts = is_list ? values[i].items : std::vector<Value>{values[i]};
-        for (const Value& part : parts) {
-          if (part.type == nullptr || !(part.type->is_scalar() || part.type->is_wide)) {
-            unsupported(exprs[i]->at, "select of a value of type " + text(part.type));
-          }
-          if (part.type->is_wide) {
-            const std::vector<int> words = wide_parts(part, exprs[i]->at);
-            out.keys.insert(out.keys.end(), words.begin(), words.end());
-          } else {
-            out.keys.push_back(scalar(part, exprs[i]->at));
-          }
-          keys.push_back(part);
-        }
-        sizes.push_back(parts.size());
+        trees.push_back(select_keys(values[i], keys, exprs[i]->at));
       }
-      select_cases(state, keys, sizes, out);
+      for (const Value& key : keys) {
+        if (key.type->is_wide) {
+          const std::vector<int> words = wide_parts(key, state.next_at);
+          out.keys.insert(out.keys.end(), words.begin(), words.end());
+        } else {
+          out.keys.push_back(scalar(key, state.next_at));
+        }
+      }
+      select_cases(state, keys, trees, out);
     });
   });
   if (state.select.empty() && state.cases.empty()) {
@@ -114,6 +98,32 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
     out.next = out.cases[0].next;
     out.cases.clear();
   }
+}
+
+// The parts of a list or a tuple are keys of their own. Source: the P4_16 specification, "Select expressions". That a
+// key is of a `type` is more than it has.
+Lowering::KeyTree Lowering::select_keys(const Value& value, std::vector<Value>& keys, Location at) {
+  const bool is_tuple = value.type != nullptr && value.type->kind == Type::Kind::tuple;
+  KeyTree tree;
+  if (is_tuple && value.kind == Value::Kind::place) {
+    for (std::size_t i = 0; i < value.type->fields.size(); ++i) {
+      tree.parts.push_back(select_keys(field_of(value, i), keys, at));
+    }
+  } else if (value.kind == Value::Kind::list && (is_tuple || value.type == nullptr)) {
+    for (const Value& item : value.items) {
+      tree.parts.push_back(select_keys(item, keys, at));
+    }
+  } else if (value.type != nullptr && (value.type->is_scalar() || value.type->is_wide) && value.type != types_.error) {
+    keys.push_back(value);
+    tree.is_key = true;
+  } else {
+    fail(at, "a select is of numbers with a width, bool, enums and tuples of these, not of " + text(value.type));
+  }
+  for (const KeyTree& part : tree.parts) {
+    tree.size += part.size;
+  }
+  tree.size += tree.is_key ? 1 : 0;
+  return tree;
 }
 
 // Whether the value_set has these keys: an expression that the select can look at.
@@ -142,22 +152,34 @@ namespace {
 
 bool takes_any(const ast::Expr& set) { return set.kind == ExprKind::any || set.kind == ExprKind::fallback; }
 
-// The sets of a case, one for each key; `sizes`: how many keys each expression of the select is.
-std::vector<const ast::Expr*> sets_of(const ast::SelectCase& one, std::span<const std::size_t> sizes) {
+void add_sets(const ast::Expr& set, const Lowering::KeyTree& tree, std::vector<const ast::Expr*>& sets) {
+  if (set.kind == ExprKind::list && !tree.is_key) {
+    if (set.operands.size() != tree.parts.size()) {
+      fail(set.at, fmt::format("{} sets for {} keys", set.operands.size(), tree.parts.size()));
+    }
+    for (std::size_t i = 0; i < tree.parts.size(); ++i) {
+      add_sets(*set.operands[i], tree.parts[i], sets);
+    }
+  } else {
+    sets.insert(sets.end(), takes_any(set) ? tree.size : 1, &set);
+  }
+}
+
+// The sets of a case, one for each key; `trees`: of each expression of the select.
+std::vector<const ast::Expr*> sets_of(const ast::SelectCase& one, std::span<const Lowering::KeyTree> trees) {
+  // A tuple may be all that is selected on: (SET, SET) are sets of its parts.
+  const bool within = trees.size() == 1 && !trees[0].is_key && one.keys.size() > 1;
+  const std::span<const Lowering::KeyTree> shapes = within ? trees[0].parts : trees;
   std::vector<const ast::Expr*> sets;
   for (std::size_t i = 0; i < one.keys.size(); ++i) {
-    const ast::Expr& set = *one.keys[i];
-    const std::size_t size = i < sizes.size() ? sizes[i] : 1;
-    if (set.kind == ExprKind::list && i < sizes.size()) {
-      if (set.operands.size() != size) {
-        fail(set.at, fmt::format("{} sets for {} keys", set.operands.size(), size));
-      }
-      for (const ast::ExprPtr& part : set.operands) {
-        sets.push_back(part.get());
-      }
+    if (i < shapes.size()) {
+      add_sets(*one.keys[i], shapes[i], sets);
     } else {
-      sets.insert(sets.end(), takes_any(set) ? size : 1, &set);
+      sets.push_back(one.keys[i].get());
     }
+  }
+  if (one.keys.size() > 1 && one.keys.size() != shapes.size()) {
+    fail(one.at, fmt::format("{} sets for {} keys", one.keys.size(), shapes.size()));
   }
   return sets;
 }
@@ -165,13 +187,13 @@ std::vector<const ast::Expr*> sets_of(const ast::SelectCase& one, std::span<cons
 }  // namespace
 
 // Each value_set of a case is one key more, and the other cases take any value of it.
-void Lowering::select_cases(const ast::State& state, std::span<const Value> keys, std::span<const std::size_t> sizes,
+void Lowering::select_cases(const ast::State& state, std::span<const Value> keys, std::span<const KeyTree> trees,
                             ir::ParserState& out) {
   for (const ast::SelectCase& one : state.cases) {
     ir::SelectCase& made = out.cases.emplace_back();
     const bool any = one.keys.size() == 1 && takes_any(*one.keys[0]);
     const bool is_whole = one.keys.size() == 1 && is_value_set(*one.keys[0]);  // a set of all keys together
-    const std::vector<const ast::Expr*> sets = sets_of(one, sizes);
+    const std::vector<const ast::Expr*> sets = sets_of(one, trees);
     if (!any && !is_whole && sets.size() != keys.size()) {
       fail(one.at, fmt::format("{} sets for {} keys", sets.size(), keys.size()));
     }
@@ -218,6 +240,9 @@ Value Lowering::packet_in_method(const ast::Expr& expr, const std::string& metho
   if (method == "lookahead") {
     return lookahead(expr);
   }
+  if (!expr.type_arguments.empty()) {
+    fail(expr.at, "'" + method + "' has no type parameters");
+  }
   if (method == "advance" && expr.operands.size() == 2) {
     const Type* type = types_.bits(32, false);
     const int bits = scalar(coerce(eval(*expr.operands[1], type), type, expr.at), expr.at);
@@ -225,6 +250,18 @@ Value Lowering::packet_in_method(const ast::Expr& expr, const std::string& metho
     return {};
   }
   unsupported(expr.at, "packet_in." + method);
+}
+
+// Of extract<T>(HEADER) and emit<T>(DATA).
+void Lowering::check_type_argument(const ast::Expr& expr, const Value& argument) {
+  if (expr.type_arguments.empty()) {
+    return;
+  }
+  const Type* type = resolve(*expr.type_arguments[0]);
+  if (expr.type_arguments.size() > 1) {
+    fail(expr.at, "this has one type parameter");
+  }
+  static_cast<void>(coerce(argument, type, expr.operands[1]->at));
 }
 
 void Lowering::extract(const ast::Expr& expr) {
@@ -239,6 +276,7 @@ void Lowering::extract(const ast::Expr& expr) {
     target = new_place(resolve(*expr.type_arguments[0]));
   } else {
     target = place_of(*expr.operands[1]);
+    check_type_argument(expr, target);
   }
   if (target.type->kind != Type::Kind::header) {
     fail(expr.operands[1]->at, "extract needs a header, not " + text(target.type));
@@ -333,7 +371,9 @@ Value Lowering::packet_out_method(const ast::Expr& expr, const std::string& meth
   if (stage_ != Stage::deparser && stage_ != Stage::unknown) {
     unsupported(expr.at, "emit outside of the deparser");
   }
-  emit(eval(*expr.operands[1]), expr.operands[1]->at);
+  const Value emitted = eval(*expr.operands[1]);
+  check_type_argument(expr, emitted);
+  emit(emitted, expr.operands[1]->at);
   return {};
 }
 

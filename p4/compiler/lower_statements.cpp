@@ -424,6 +424,11 @@ void Lowering::choose_action(const ast::Statement& statement, const ast::Expr& t
     if (which == table.actions.size()) {
       fail(one.at, "'" + one.label->text + "' is no action of this table");
     }
+    const Symbol* const global = one.label->global ? find(one.label->text, true) : nullptr;
+    if (global != nullptr && table.actions[which] != nullptr &&
+        table.actions[which]->declaration != global->declaration) {
+      fail(one.at, "'" + one.label->text + "' is another action of this table");
+    }
     if (!seen.insert(which).second) {
       fail(one.at, "this label is there twice");
     }

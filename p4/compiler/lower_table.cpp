@@ -70,6 +70,13 @@ Object* Lowering::value_set(const ast::Declaration& declaration, const std::stri
   TableInfo info;
   Object* object = begin_table(Object::Kind::value_set, declaration, prefix, made, info);
   const Type* type = resolve(*declaration.type);
+  // Source: the P4_16 specification, "Select expressions".
+  const bool may_be = type->is_bits() || type->is_wide || type->is_new || type->is_serializable() ||
+                      type->kind == Type::Kind::structure || type->kind == Type::Kind::tuple;
+  if (!may_be) {
+    fail(declaration.at,
+         "the members of a value_set are numbers, serializable enums, structures or tuples, not " + text(type));
+  }
   const auto add_key = [&](const Type* part, const std::string& key) {
     if (!part->is_scalar() || part->is_signed) {
       unsupported(declaration.at, "a value_set of " + text(type));
@@ -113,6 +120,10 @@ ir::Set Lowering::set(const ast::Expr& expr, const Type* type) {
   made.width = type->width;
   made.is_signed = type->is_signed;
   const Type* plain = type->is_serializable() ? type->element : type;
+  const Type* number = type->element != nullptr ? type->element : type;
+  if ((expr.kind == ExprKind::mask || expr.kind == ExprKind::range) && !number->is_bits()) {
+    fail(expr.at, "a mask or a range is of numbers, not of " + text(type));
+  }
   const auto value = [&](const ast::Expr& part) {
     Value evaluated = eval(part, type);
     const bool as_plain = type != plain && (evaluated.kind == Value::Kind::integer || evaluated.type != type);
@@ -401,18 +412,21 @@ std::size_t Lowering::action_call(const ast::Expr& call, const Object& object, c
       is_call ? std::span<const ast::ExprPtr>(call.operands).subspan(1) : std::span<const ast::ExprPtr>();
   const std::size_t needed = info.actions[which].parameters.size();
   const std::size_t all = action != nullptr ? action->parameters.size() : 0;
-  if (given.size() > needed && given.size() != all) {
-    fail(call.at, fmt::format("'{}' needs {} arguments, not {}", callee.text, needed, given.size()));
+  if (given.size() > all) {
+    fail(call.at, fmt::format("'{}' needs {} arguments, not {}", callee.text, all, given.size()));
   }
   if (action == nullptr) {
     return which;
   }
-  // Those with a direction may be given once more, or not.
+  const Value named = eval(callee);
+  if (named.kind != Value::Kind::object || named.object != action) {
+    fail(call.at, "this is another action than the '" + callee.text + "' in the table's list");
+  }
+  // Those with a direction are given once more.
   const std::span<const ast::Parameter> parameters = action->declaration->parameters;
-  const std::size_t bound = given.size() > needed ? 0 : all - needed;
   const std::vector<const ast::Expr*> all_given =
-      in_order(given, is_call ? call.names : std::vector<std::string>(), parameters.subspan(bound), call.at);
-  if (bound == 0 && all > needed) {
+      in_order(given, is_call ? call.names : std::vector<std::string>(), parameters, call.at);
+  if (all > needed) {
     const std::vector<const ast::Expr*> listed =
         arguments_of(*object.action_calls[which], parameters.first(all - needed));
     for (std::size_t i = 0; i < listed.size(); ++i) {
@@ -422,7 +436,7 @@ std::size_t Lowering::action_call(const ast::Expr& call, const Object& object, c
     }
   }
   for (std::size_t i = 0; i < needed; ++i) {
-    const ast::Expr& argument = *all_given[all - needed - bound + i];
+    const ast::Expr& argument = *all_given[all - needed + i];
     const Type* type = action->parameters[all - needed + i].type;
     if (parameters[all - needed + i].direction != Direction::none) {
       fail(action->declaration->at, "parameters without a direction come last");
@@ -497,6 +511,9 @@ std::vector<int> Lowering::own_priorities(const ast::Table& source) {
 
 void Lowering::table_entries(const ast::Table& source, const Object& object, TableInfo& info,
                              const std::vector<const Type*>& types) {
+  if (source.has_entries && source.keys.empty()) {
+    fail(object.declaration->at, "a table without a key has no entries");
+  }
   const std::vector<int> priorities = own_priorities(source);
   const bool ordered = std::any_of(info.keys.begin(), info.keys.end(), [](const KeyInfo& key) {
     return key.kind != MatchKind::exact && key.kind != MatchKind::lpm;

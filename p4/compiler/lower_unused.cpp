@@ -58,6 +58,7 @@ void Lowering::check_unused(const ast::Declaration& declaration) {
     under_way_.clear();
     function_ = nullptr;
     is_quiet_ = false;
+    no_table_ = nullptr;
   }
   stage_ = Stage::none;
   block_ = block;

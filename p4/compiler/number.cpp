@@ -136,6 +136,9 @@ Literal parse_literal(std::string_view text, Location at) {
   }
   const std::size_t sized = digits.find_first_not_of("0123456789");
   if (sized != std::string::npos && sized > 0 && (digits[sized] == 'w' || digits[sized] == 's')) {
+    if (text[sized] != digits[sized]) {
+      fail(at, "'" + std::string(text) + "' is not a number: its width is digits and a small 'w' or 's'");
+    }
     literal.is_signed = digits[sized] == 's';
     constexpr std::size_t kMostDigits = 5;
     const unsigned widest = literal.is_signed ? kWidest : kLargestVarbit;

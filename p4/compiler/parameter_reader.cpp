@@ -14,7 +14,19 @@ void check_new(const Parameter& parameter, const std::vector<Parameter>& others)
   }
 }
 
+bool is_optional(const Parameter& parameter) {
+  return std::any_of(parameter.annotations.begin(), parameter.annotations.end(),
+                     [](const Annotation& one) { return one.name == "optional"; });
+}
+
 }  // namespace
+
+void ExpressionParser::check_none_optional(const std::vector<Parameter>& list) {
+  const auto found = std::find_if(list.begin(), list.end(), is_optional);
+  if (found != list.end()) {
+    fail(found->at, "@optional is for parameters of packages, externs, and prototypes of controls and parsers");
+  }
+}
 
 std::vector<std::string> ExpressionParser::type_parameters() {
   std::vector<std::string> names;
@@ -62,6 +74,12 @@ std::vector<Parameter> ExpressionParser::parameters() {
     check_new(parameter, list);
     declare_value(parameter.name);
     if (take("=")) {
+      if (parameter.direction == Direction::out || parameter.direction == Direction::inout) {
+        fail(parameter.at, "a parameter with 'out' or 'inout' has no default value");
+      }
+      if (is_optional(parameter)) {
+        fail(parameter.at, "an @optional parameter has no default value");
+      }
       parameter.otherwise = expression();
     }
     list.push_back(std::move(parameter));

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
@@ -138,12 +139,20 @@ class DeclarationParser : public ExpressionParser {
   DeclarationPtr names(DeclarationKind kind) {
     auto made = make(kind, next());
     member_list(*made);
+    for (const Member& member : made->members) {
+      if (member.value != nullptr) {
+        fail(member.at, "'" + member.name + "' has no value: it is no enumeration");
+      }
+    }
     take(";");
     return made;
   }
 
   void member_list(Declaration& made) {
     expect("{");
+    if (peek().is("}")) {
+      fail(peek().at, "expected the name of a member: there is at least one");
+    }
     while (!take("}")) {
       static_cast<void>(annotations());
       const Token name = declared_name("the name of a member");
@@ -218,22 +227,38 @@ class DeclarationParser : public ExpressionParser {
       DeclarationPtr method;
       if (peek().is_name(made->name) && peek(1).is("(")) {
         method = make(DeclarationKind::function, next());
-        method->parameters = parameters();
+        method->parameters = constructor_parameters({});
       } else {
-        if (peek().is_name("abstract")) {
-          unsupported(peek().at, "an abstract method");
+        const bool is_abstract = peek().is_name("abstract");
+        if (is_abstract) {
+          next();
         }
         const TypePtr result = type();
         method = make(DeclarationKind::function, declared_name("the name of a method"));
         method->type = result;
+        method->is_abstract = is_abstract;
         method->type_parameters = type_parameters();
         method->parameters = parameters();
       }
       method->annotations = std::move(notes);
       expect(";");
+      check_new_method(*method, made->locals);
       made->locals.push_back(std::move(method));
     }
     return made;
+  }
+
+  // Methods with one name differ in the number or the names of their parameters.
+  static void check_new_method(const Declaration& method, const std::vector<DeclarationPtr>& others) {
+    const auto same = [&](const DeclarationPtr& other) {
+      return other->name == method.name &&
+             std::equal(other->parameters.begin(), other->parameters.end(), method.parameters.begin(),
+                        method.parameters.end(),
+                        [](const Parameter& a, const Parameter& b) { return a.name == b.name; });
+    };
+    if (std::any_of(others.begin(), others.end(), same)) {
+      fail(method.at, "'" + method.name + "' is declared twice with these parameters");
+    }
   }
 
   // A variable, an instance or a function: all begin with a type.
@@ -263,6 +288,7 @@ class DeclarationParser : public ExpressionParser {
       made->type_parameters = type_parameters();
       made->parameters = parameters();
       if (may_have_body) {
+        check_none_optional(made->parameters);
         made->body = block();
       } else {
         expect(";");
@@ -285,6 +311,7 @@ class DeclarationParser : public ExpressionParser {
     declare_value(made->name);
     const NameScope inner(*this);
     made->parameters = parameters();
+    check_none_optional(made->parameters);
     made->body = block();
     return made;
   }
@@ -295,9 +322,18 @@ class DeclarationParser : public ExpressionParser {
     declare_type(made->name);
     const NameScope inner(*this);
     made->type_parameters = type_parameters();
-    made->parameters = parameters();
+    made->parameters = constructor_parameters({});
     expect(";");
     return made;
+  }
+
+  // What P4 allows in the prototype of a control or parser only.
+  static void check_implementation(const Declaration& made) {
+    if (!made.type_parameters.empty()) {
+      fail(made.at, "'" + made.name + "' has a body, so it has no type parameters");
+    }
+    check_none_optional(made.parameters);
+    check_none_optional(made.constructor_parameters);
   }
 
   DeclarationPtr control() {
@@ -313,6 +349,7 @@ class DeclarationParser : public ExpressionParser {
     if (peek().is("(")) {
       made->constructor_parameters = constructor_parameters(made->parameters);
     }
+    check_implementation(*made);
     expect("{");
     while (!peek().is_name("apply")) {
       made->locals.push_back(local(true));
@@ -355,6 +392,7 @@ class DeclarationParser : public ExpressionParser {
     if (peek().is("(")) {
       made->constructor_parameters = constructor_parameters(made->parameters);
     }
+    check_implementation(*made);
     expect("{");
     while (!peek().is("}")) {
       const std::size_t start = position();
@@ -362,6 +400,8 @@ class DeclarationParser : public ExpressionParser {
       if (peek().is_name("state") && peek(1).kind == TokenKind::name && peek(2).is("{")) {
         made->states.push_back(state());
         made->states.back().annotations = std::move(notes);
+      } else if (!made->states.empty()) {
+        fail(peek().at, "expected a state: what else a parser declares comes before its states");
       } else if (peek().is_name("value_set") && peek(1).is("<")) {
         made->locals.push_back(value_set());
         made->locals.back()->annotations = std::move(notes);
@@ -371,7 +411,24 @@ class DeclarationParser : public ExpressionParser {
       }
     }
     expect("}");
+    check_states(*made);
     return made;
+  }
+
+  static void check_states(const Declaration& made) {
+    std::set<std::string> names{"accept", "reject"};
+    for (const State& state : made.states) {
+      if (!names.insert(state.name).second) {
+        fail(state.at, "the state '" + state.name + "' is there twice");
+      }
+      if (std::any_of(made.locals.begin(), made.locals.end(),
+                      [&](const DeclarationPtr& local) { return local->name == state.name; })) {
+        fail(state.at, "'" + state.name + "' is declared twice");
+      }
+    }
+    if (!names.contains("start")) {
+      fail(made.at, "the parser has no state 'start'");
+    }
   }
 
   DeclarationPtr value_set() {
@@ -475,6 +532,9 @@ class DeclarationParser : public ExpressionParser {
       if (!properties.insert(property.text).second) {
         fail(property.at, "the table has '" + property.text + "' twice");
       }
+      if (is_constant && (property.text == "key" || property.text == "actions")) {
+        fail(property.at, "'" + property.text + "' is no property that const is for");
+      }
       expect("=");
       if (property.text == "key") {
         keys(*made->table);
@@ -488,6 +548,9 @@ class DeclarationParser : public ExpressionParser {
         ExprPtr value = initializer();
         expect(";");
         if (property.text == "default_action") {
+          if (!made->table->has_actions) {
+            fail(property.at, "default_action comes after 'actions'");
+          }
           made->table->default_action = value;
           made->table->constant_default = is_constant;
         } else if (property.text == "size") {

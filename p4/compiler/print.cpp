@@ -273,8 +273,9 @@ class Printer {
       case DeclarationKind::extern_object:
         open(notes + "extern " + one.name + type_parameters(one));
         for (const DeclarationPtr& method : one.locals) {
-          line(text(method->annotations) + (method->type == nullptr ? "" : text(*method->type) + " ") + method->name +
-               type_parameters(*method) + text(method->parameters) + ";");
+          line(text(method->annotations) + (method->is_abstract ? "abstract " : "") +
+               (method->type == nullptr ? "" : text(*method->type) + " ") + method->name + type_parameters(*method) +
+               text(method->parameters) + ";");
         }
         close();
         return;

@@ -86,6 +86,15 @@ StatementPtr ExpressionParser::statement() {
   return made;
 }
 
+// Of an `if` or a loop. Only a block has declarations.
+StatementPtr ExpressionParser::branch() {
+  StatementPtr made = statement();
+  if (made->kind == StatementKind::declare) {
+    fail(made->at, "a declaration here needs a block: { ... }");
+  }
+  return made;
+}
+
 // A chain of `else if` is read in one go: it is long more often than nesting is deep.
 void ExpressionParser::conditional_statement(Statement& first) {
   constexpr unsigned kLongestChain = 1000;
@@ -99,7 +108,7 @@ void ExpressionParser::conditional_statement(Statement& first) {
     expect("(");
     one->left = expression();
     expect(")");
-    one->body.push_back(statement());
+    one->body.push_back(branch());
     Statement* following = nullptr;
     if (peek().is_name("else")) {
       next();
@@ -108,7 +117,7 @@ void ExpressionParser::conditional_statement(Statement& first) {
         following = one->body.back().get();
         following->at = peek().at;
       } else {
-        one->body.push_back(statement());
+        one->body.push_back(branch());
       }
     }
     one = following;
@@ -211,7 +220,7 @@ StatementPtr ExpressionParser::loop() {
   }
   expect(")");
   ++loops_;
-  made->body.push_back(statement());
+  made->body.push_back(branch());
   --loops_;
   return made;
 }

@@ -142,6 +142,44 @@ bool ExpressionParser::names_types_only(const Type& type) const {
                      [this](const TypePtr& argument) { return names_types_only(*argument); });
 }
 
+// @NOTE[A, B] or @NOTE[a = A, b = B]. Source: the P4_16 specification, "Bodies of Structured Annotations".
+void ExpressionParser::structured_body() {
+  const Location at = next().at;
+  std::set<std::string> keys;
+  bool has_values = false;
+  while (!take("]")) {
+    if (peek().kind == TokenKind::name && peek(1).is("=")) {
+      const Token key = next();
+      next();
+      if (!keys.insert(key.text).second) {
+        fail(key.at, "'" + key.text + "' is there twice");
+      }
+    } else {
+      has_values = true;
+    }
+    if (has_values && !keys.empty()) {
+      fail(at, "either all parts of an annotation in brackets have names or none");
+    }
+    static_cast<void>(expression());
+    if (!peek().is("]")) {
+      expect(",");
+    }
+  }
+}
+
+namespace {
+
+void check_new_annotation(const Annotation& note, const Annotations& others) {
+  const bool is_single = note.is_structured || note.name == "name" || note.name == "hidden";
+  for (const Annotation& other : others) {
+    if (other.name == note.name && (is_single || other.is_structured)) {
+      fail(note.at, "@" + note.name + " is there twice");
+    }
+  }
+}
+
+}  // namespace
+
 Annotations ExpressionParser::annotations() {
   Annotations list;
   while (peek().is("@")) {
@@ -167,8 +205,12 @@ Annotations ExpressionParser::annotations() {
         skip_brackets("(", ")", note);
       }
     } else if (peek().is("[")) {
-      skip_brackets("[", "]", note);
+      structured_body();
+      note.is_structured = true;
+    } else if (note.name == "name") {
+      fail(note.at, "@name needs one string");
     }
+    check_new_annotation(note, list);
     list.push_back(std::move(note));
   }
   return list;
@@ -200,6 +242,9 @@ TypePtr ExpressionParser::type_without_stack() {
                  : token.text == "int" ? (sized ? TypeKind::integer : TypeKind::any_integer)
                                        : TypeKind::varbit;
     if (sized) {
+      if (peek().kind != TokenKind::number && !peek().is("(")) {
+        fail(peek().at, "a width is a number, or an expression in parentheses: bit<(N)>");
+      }
       made->width = primary();
       expect(">");
     }

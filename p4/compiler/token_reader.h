@@ -63,6 +63,7 @@ class ExpressionParser {
   std::vector<Parameter> parameters();
   /// Of a control or parser with these other parameters.
   std::vector<Parameter> constructor_parameters(const std::vector<Parameter>& others);
+  static void check_none_optional(const std::vector<Parameter>& list);
   StatementPtr block();
   StatementPtr statement();
   virtual DeclarationPtr statement_declaration() = 0;
@@ -90,6 +91,7 @@ class ExpressionParser {
   ExprPtr primary();
   ExprPtr postfix(ExprPtr base);
   ExprPtr braces();
+  void structured_body();
   void skip_brackets(std::string_view opens, std::string_view closes, const Annotation& note);
   void declare(const std::string& name, bool is_type) {
     names_.back()[name] = is_type;
@@ -107,6 +109,7 @@ class ExpressionParser {
   [[nodiscard]] std::string_view binary_operator() const;
   StatementPtr switch_statement();
   void conditional_statement(Statement& first);
+  StatementPtr branch();
   StatementPtr loop();
   StatementPtr without_semicolon();
   DeclarationPtr variable_without_semicolon();

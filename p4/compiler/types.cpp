@@ -102,6 +102,16 @@ const Type* Types::stack(const Type* element, int count) {
   return known;
 }
 
+const Type* Types::list(const Type* element) {
+  const Type*& known = lists_[element];
+  if (known == nullptr) {
+    Type* type = make(Type::Kind::list, {});
+    type->element = element;
+    known = type;
+  }
+  return known;
+}
+
 bool has_bits(const Type* type) {
   return type->is_bits() || type->kind == Type::Kind::boolean ||
          (type->kind == Type::Kind::enumeration && type->element != nullptr);
@@ -130,6 +140,8 @@ std::string text(const Type* type) {
       return fmt::format("varbit<{}>", type->width);
     case Type::Kind::stack:
       return fmt::format("{}[{}]", text(type->element), type->count);
+    case Type::Kind::list:
+      return fmt::format("list<{}>", text(type->element));
     case Type::Kind::tuple: {
       std::vector<const Type*> elements;
       elements.reserve(type->fields.size());

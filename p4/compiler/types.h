@@ -38,6 +38,7 @@ struct Type {
     header_union,
     stack,
     tuple,
+    list,      // list<element>, of what is known when the program is compiled
     varbit,    // one slot for its bits in use, and some for these: each has kWidest bits, the last one fewer
     object,    // extern object, parser, control, package
     variable,  // a type parameter
@@ -84,6 +85,7 @@ class Types {
   const Type* varbit(unsigned width);
   const Type* tuple(const std::vector<const Type*>& elements);
   const Type* stack(const Type* element, int count);
+  const Type* list(const Type* element);
   Type* make(Type::Kind kind, std::string name);
 
   const Type* any_integer;
@@ -99,6 +101,7 @@ class Types {
   std::map<unsigned, const Type*> wide_;
   std::map<std::vector<const Type*>, const Type*> tuples_;
   std::map<std::pair<const Type*, int>, const Type*> stacks_;
+  std::map<const Type*, const Type*> lists_;
 };
 
 /// A fixed number of bits: a number, a bool, or an enum with a type below.

@@ -37,14 +37,13 @@ parser Parse(packet_in b, out H h, inout M m, STANDARD) {
     transition select(h.id.port) { (port_id_t)9: within; default: outside; }
   }
 }
+bit<8> count(in bool hit) { return hit ? 8w2 : 3; }
 control In(inout H h, inout M m, STANDARD) {
   action leave() { h.o.b = 1; exit; }
   action stay() {}
   action reach() { h.o.c = 2; }
   table first { key = { h.o.a : exact; } actions = { leave; stay; } const entries = { 1 : leave(); } default_action = stay(); }
   table second { key = { first.apply().hit : exact @name("hit"); } actions = { reach; } default_action = reach(); }
-  action count(in bool hit) { h.o.c = h.o.c + (hit ? 8w2 : 3); }
-  table third { actions = { count(first.apply().hit); } default_action = count(first.apply().hit); }
   table ports { key = { h.id.port : exact; } actions = { reach; stay; } const entries = { (port_id_t)9 : reach(); } const default_action = stay(); }
   apply {
     standard.egress_spec = 2;
@@ -61,7 +60,7 @@ control In(inout H h, inout M m, STANDARD) {
       7: { h.o.a = z.minSizeInBits(); h.o.b = z.maxSizeInBits(); h.o.c = h.u.maxSizeInBits(); }
       8: { h.o.a = Nibble.low.minSizeInBits(); h.o.b = inside.yes.minSizeInBits(); h.o.c = inside.pair.minSizeInBytes(); }
       9: { second.apply(); h.o.c = h.o.c + 0x10; }
-      10: { third.apply(); h.o.c = h.o.c + 0x10; }
+      10: { h.o.c = h.o.c + count(first.apply().hit) + 0x10; }
       11: {
         inner_id_t inner = (inner_id_t)(port_id_t)h.o.a;
         flag_t flag = (flag_t)(h.o.b == 3);

@@ -38,7 +38,7 @@ control In(inout H h, inout M m, STANDARD) {
     m.key = (int<8>)h.f.kind;
     h.o.difference = minus(b = bump(h.f.x), a = h.f.x);
     both(b = h.o.last, a = h.o.last);
-    id_t i = h.f.kind == 1 ? 4 : 5;
+    id_t i = (id_t)(h.f.kind == 1 ? 8w4 : 5);
     h.o.id = (bit<8>)i + (bit<8>)kFirst;
     h.o.hit = 0;
     by_key.apply();

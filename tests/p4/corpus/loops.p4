@@ -136,7 +136,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             1 : sum();
             2 : nested();
             3 : odd_ones();
-            4 : leaves();
+            4 : leaves(h.test.result);
         }
         default_action = NoAction();
     }

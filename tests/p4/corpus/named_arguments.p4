@@ -67,9 +67,9 @@ control In(inout headers_t headers, inout metadata_t metadata, inout standard_me
       NoAction;
     }
     const entries = {
-      1 : set(low = 5, high = 6);
-      2 : set(high = 7);
-      3 : set(8, 9);
+      1 : set(low = 5, place = headers.bytes.second, high = 6);
+      2 : set(high = 7, place = headers.bytes.second);
+      3 : set(headers.bytes.second, 8, 9);
     }
     const default_action = set(place = headers.bytes.second, low = 1, high = 2);
   }

@@ -29,8 +29,8 @@ const bool checked = static_assert(V1MODEL_VERSION >= 20160101, "an older v1mode
 const bool also_checked = static_assert(SHIFTS == 1);
 header h_t { bit<8> a; bit<8> b; }
 @pragma some_tool 1 "two" three, that's all
-// Any tokens, in balanced brackets
-@note(It's free: (is it?) $5 \ 6 `x` [) @also[That's (] @length((bit<8>)1)
+// Any tokens, in balanced parentheses; expressions in brackets
+@note(It's free: (is it?) $5 \ 6 `x` [) @also[that = "is (", it = 1 + 2] @length((bit<8>)1)
 struct H { h_t h; }
 struct M { PortId_t port; }
 parser Parse(packet_in b, out H h, inout M m, STANDARD) {

@@ -33,7 +33,7 @@ control In(inout H h, inout M m, STANDARD) {
       13: { h.o.r = 300w0xfedcba9876543210_fedcba9876543210_fedcba9876543210_fedcba9876543210_abc; }
       14: { h.o.r = 300w1234567890123456789012345678901234567890123456789012345678901234567890 ^ 300w0b1; }
       15: { h.o.r = 300w0xffff_fedcba9876543210_fedcba9876543210_fedcba9876543210_fedcba9876543210_abc; }
-      16: { h.o.r = h.o.n == 1 ? 3 : 4; }
+      16: { h.o.r = h.o.n == 1 ? 300w3 : 4; }
       17: { h.o.r = (h.o.a << h.o.b) + (bit<300>)(h.o.n << h.o.b); }
       18: { h.o.r = WIDER[299:0]; }
       19: { h.o.r = JOINED[299:0]; }
