@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace sidelatch::p4 {
 
 namespace {
@@ -137,7 +139,7 @@ Value Lowering::integer_value(Number number) const {
   Value value;
   value.kind = Value::Kind::integer;
   value.type = types_.any_integer;
-  value.number = number;
+  value.number = std::move(number);
   return value;
 }
 
