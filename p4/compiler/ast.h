@@ -4,6 +4,7 @@
 #include "number.h"
 #include "source.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -242,6 +243,11 @@ struct Declaration {
   std::shared_ptr<Table> table;
   bool is_abstract = false;  // a method that each instance would define
 };
+
+/// Of two functions with one name: whether the number and the names of their parameters are the same, too.
+inline bool same_parameters(const Declaration& one, const Declaration& other) {
+  return std::ranges::equal(one.parameters, other.parameters, {}, &Parameter::name, &Parameter::name);
+}
 
 struct Program {
   std::vector<DeclarationPtr> declarations;

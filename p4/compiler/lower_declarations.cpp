@@ -17,11 +17,6 @@ namespace {
 constexpr int kLargestStack = 4096;
 constexpr int kMostParts = 100'000;  // of a structure or a tuple, with those of its parts
 
-// Functions with one name differ in the number or the names of their parameters.
-bool same_parameters(const ast::Declaration& one, const ast::Declaration& other) {
-  return std::ranges::equal(one.parameters, other.parameters, {}, &ast::Parameter::name, &ast::Parameter::name);
-}
-
 }  // namespace
 
 Lowering::Lowering(const ast::Program& program) : program_(program) {

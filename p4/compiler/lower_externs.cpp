@@ -146,7 +146,7 @@ int Lowering::field_list(const ast::Expr& expr) {
   return static_cast<int>(constant_value(value.expr));
 }
 
-// Of a generic extern, the type of a parameter as the call writes it: NAME<TYPE>(...). Null: it does not.
+// Of a generic extern, the type of a parameter as the call writes it: NAME<TYPE>(...). Null: it does not, or says `_`.
 const Type* Lowering::written_type(const ast::Declaration& function, const ast::Expr& call, std::size_t parameter) {
   const ast::Type& type = *function.parameters[parameter].type;
   for (std::size_t i = 0; i < function.type_parameters.size() && i < call.type_arguments.size(); ++i) {
@@ -297,17 +297,14 @@ void Lowering::check_type_arguments(const ast::Declaration& function, const ast:
   if (expr.type_arguments.empty()) {
     return;
   }
-  const std::vector<std::string>& names = function.type_parameters;
-  if (expr.type_arguments.size() != names.size()) {
-    fail(expr.at, fmt::format("'{}' has {} type parameters", function.name, names.size()));
+  if (expr.type_arguments.size() != function.type_parameters.size()) {
+    fail(expr.at, fmt::format("'{}' has {} type parameters", function.name, function.type_parameters.size()));
   }
   const std::vector<const ast::Expr*> arguments = arguments_of(expr, function.parameters);
   // For their types alone: what they do comes with the call.
   static_cast<void>(collect([&] {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
-      const auto which = std::ranges::find(names, function.parameters[i].type->name);
-      if (which != names.end()) {
-        const Type* type = resolve(*expr.type_arguments[static_cast<std::size_t>(which - names.begin())]);
+      if (const Type* type = written_type(function, expr, i)) {
         static_cast<void>(coerce(eval(*arguments[i], type), type, arguments[i]->at));
       }
     }
@@ -400,11 +397,11 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     if (condition.type != types_.boolean || !is_constant(condition)) {
       fail(arguments[0]->at, "static_assert needs a bool that is known at compile time");
     }
-    if (arguments.size() > 1 && eval(*arguments[1]).kind != Value::Kind::string) {
+    const Value message = arguments.size() > 1 ? eval(*arguments[1]) : Value{};
+    if (arguments.size() > 1 && message.kind != Value::Kind::string) {
       fail(arguments[1]->at, "the message of static_assert is a string");
     }
     if (constant_value(condition.expr) == 0) {
-      const Value message = arguments.size() > 1 ? eval(*arguments[1]) : Value{};
       fail(expr.at, "static_assert: " + (message.text.empty() ? "the condition does not hold" : message.text));
     }
     return condition;

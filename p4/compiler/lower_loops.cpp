@@ -103,6 +103,7 @@ void Lowering::loop_over_stack(const ast::Statement& statement, const Type* type
       fail(statement.declaration->at,
            "the elements have the type " + text(stack.type->element) + ", not " + text(type));
     }
+    check_list(statement, type, stack.items.size());
     Value elements = stack;
     elements.type = nullptr;
     loop_over_values(statement, type, elements);
@@ -162,7 +163,6 @@ void Lowering::check_list(const ast::Statement& statement, const Type* type, std
 // One round for each of these values, which are kept before the first round.
 void Lowering::loop_over_values(const ast::Statement& statement, const Type* type, const Value& values) {
   const Location at = statement.right->at;
-  check_list(statement, type, values.items.size());
   if (values.items.empty()) {
     // No round. The body is read all the same, for its mistakes.
     static_cast<void>(collect([&] { loop_over_elements(statement, type, new_slots(type), 1); }));

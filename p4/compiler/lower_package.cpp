@@ -171,9 +171,15 @@ void Lowering::package() {
     }
   };
   check_headers(headers.type);
-  if (!main_->type->arguments.empty() &&
-      resolve(*main_->type)->arguments != std::vector<const Type*>{headers.type, meta.type}) {
-    fail(main_->type->at, "the parts of V1Switch have the types " + list_of({headers.type, meta.type}));
+  const std::vector<const Type*> types = {headers.type, meta.type};
+  const std::vector<ast::TypePtr>& written = main_->type->arguments;
+  if (!written.empty() && written.size() != types.size()) {
+    fail(main_->type->at, fmt::format("'V1Switch' has {} type parameters", types.size()));
+  }
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (written[i]->kind != ast::TypeKind::any && resolve(*written[i]) != types[i]) {
+      fail(main_->type->at, "the parts of V1Switch have the types " + list_of(types));
+    }
   }
   if (standard.type->name != "standard_metadata_t") {
     fail(parser.parameters[3].at, "expected standard_metadata_t");

@@ -257,11 +257,12 @@ void Lowering::check_type_argument(const ast::Expr& expr, const Value& argument)
   if (expr.type_arguments.empty()) {
     return;
   }
-  const Type* type = resolve(*expr.type_arguments[0]);
   if (expr.type_arguments.size() > 1) {
     fail(expr.at, "this has one type parameter");
   }
-  static_cast<void>(coerce(argument, type, expr.operands[1]->at));
+  if (expr.type_arguments[0]->kind != ast::TypeKind::any) {
+    static_cast<void>(coerce(argument, resolve(*expr.type_arguments[0]), expr.operands[1]->at));
+  }
 }
 
 void Lowering::extract(const ast::Expr& expr) {

@@ -251,10 +251,7 @@ class DeclarationParser : public ExpressionParser {
   // Methods with one name differ in the number or the names of their parameters.
   static void check_new_method(const Declaration& method, const std::vector<DeclarationPtr>& others) {
     const auto same = [&](const DeclarationPtr& other) {
-      return other->name == method.name &&
-             std::equal(other->parameters.begin(), other->parameters.end(), method.parameters.begin(),
-                        method.parameters.end(),
-                        [](const Parameter& a, const Parameter& b) { return a.name == b.name; });
+      return other->name == method.name && same_parameters(*other, method);
     };
     if (std::any_of(others.begin(), others.end(), same)) {
       fail(method.at, "'" + method.name + "' is declared twice with these parameters");

@@ -1,5 +1,5 @@
 // Calls of v1model's generic functions that write their types: NAME<TYPE>(...). A number among the data then needs no
-// width of its own, and fields may have names. Also strings that are joined from constants.
+// width of its own, and fields may have names. `_` leaves a type to the arguments. Also strings that are joined from constants.
 #include "pipeline.p4"
 header k_t { bit<8> way; bit<8> a; bit<8> b; bit<16> result; bit<16> sum; }
 header absent_t { bit<8> x; }
@@ -16,7 +16,7 @@ extern Worker {
   @optional_here abstract void rest();
 }
 parser Parse(packet_in packet, out H h, inout M m, STANDARD) {
-  state start { packet.extract(h.k); transition accept; }
+  state start { packet.extract<_>(h.k); transition accept; }
 }
 control Verify(inout H h, inout M m) {
   apply { verify_checksum<tuple<bit<8>, bit<8>, bit<16>>, bit<16>>(h.k.way == 5, { h.k.a, 2, 0x100 }, h.k.sum, HashAlgorithm.csum16); }
@@ -43,11 +43,12 @@ control In(inout H h, inout M m, STANDARD) {
       h.k.result = (bit<16>)standard.checksum_error;
     }
     digest<pair_t>(1, { h.k.a, 3 });
+    digest<_>(2, { h.k.a });
   }
 }
 NO_EGRESS(H, M)
 control Compute(inout H h, inout M m) {
-  apply { update_checksum<two_t, bit<16>>(h.k.way == 4, { h.k.a, 5 }, h.k.sum, HashAlgorithm.csum16); }
+  apply { update_checksum<two_t, _>(h.k.way == 4, { h.k.a, 5 }, h.k.sum, HashAlgorithm.csum16); }
 }
-control Deparse(packet_out packet, in H h) { apply { packet.emit(h.k); } }
-MAIN
+control Deparse(packet_out packet, in H h) { apply { packet.emit<_>(h.k); } }
+V1Switch<_, _>(Parse(), Verify(), In(), Out(), Compute(), Deparse()) main;
