@@ -32,7 +32,7 @@ struct Step {
 // A tree that one client made alone, and the operations of two clients on it.
 struct Scene {
   const Scheme* scheme = nullptr;
-  BTreeOptions options{};             // their traversal; the rest is chosen for the scheme
+  BTreeOptions options{};             // chosen for the scheme
   std::vector<std::uint64_t> keys{};  // inserted in this order; key k has the value k
   std::vector<std::uint64_t> removed{};
   std::vector<std::vector<Step>> clients{};
@@ -266,7 +266,7 @@ TEST_P(BTreeExplored, IsSafe) {
     options.mode = explore::Mode::states;
   } else {
     options.mode = explore::Mode::pct;
-    options.max_executions = kIsOptimized ? 1000U : 100U;
+    options.max_executions = kIsOptimized ? 4000U : the.is_short ? 300U : 100U;
   }
   const explore::Verdict verdict = explore_scene(*the.scene, *the.scheme, the.traversal, options);
   EXPECT_EQ(verdict.outcome, is_whole ? explore::Outcome::safe : explore::Outcome::bounded)
