@@ -46,8 +46,9 @@ class Node {
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target);
 
   /// Connects the two ends of a reliable connection, this node's and `peer`'s. Both post, each to the other's memory,
-  /// and both send and receive messages (queue_pair.h). Throws FabricError on a fabric without two-sided messages; the
-  /// simulator and verbs have them.
+  /// and both send and receive messages (queue_pair.h). The simulator, verbs and the explorer have such pairs, between
+  /// nodes of one fabric. Throws std::invalid_argument for a node of another one, such as verbs::RemoteNode, and
+  /// FabricError on a fabric without pairs.
   [[nodiscard]] virtual std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(
       Node& peer, const QueuePairOptions& options);
   [[nodiscard]] std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(Node& peer);

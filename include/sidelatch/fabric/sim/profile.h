@@ -35,7 +35,7 @@ struct Profile {
   struct Link {
     double gbps = 100;
     double propagation_ns = 300;  ///< one way, switch included
-    double jitter_ns = 0;         ///< added to each message, uniform from 0 to this
+    double jitter_ns = 0;         ///< added to each request message, uniform from 0 to this
     std::uint64_t mtu = 4096;
     std::uint64_t header_bytes = 30;  ///< per packet on the wire
   } link;

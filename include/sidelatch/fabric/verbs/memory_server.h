@@ -72,9 +72,11 @@ class MemoryServer {
   /// Ends all connections.
   ~MemoryServer();
 
-  /// Lets clients find `region` by `name`. Call it before start().
+  /// Lets clients find `region` by `name`. Call it before start(): afterwards it throws std::logic_error. Throws
+  /// std::invalid_argument for a name that is empty, too long, or in use.
   void share(std::string_view name, const MemoryRegion& region);
-  /// Once. Throws std::runtime_error if the system gives no thread; it may be called again then.
+  /// Once: a second call throws std::logic_error. Throws std::runtime_error if the system gives no thread; it may be
+  /// called again then.
   void start();
   /// HOST:PORT, with the actual port.
   [[nodiscard]] std::string address() const;
