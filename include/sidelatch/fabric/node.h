@@ -36,12 +36,17 @@ class Node {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] virtual Reactor& reactor() = 0;
 
+  // Both throw std::invalid_argument for no bytes or a null pointer, std::length_error for more regions than there can
+  // be, and std::runtime_error that says why the system, the NIC (verbs::DeviceError) or a memory server refuses.
+
   /// New zeroed memory of `bytes` (at least 1), page-aligned. Pages that no one touches cost nothing.
   [[nodiscard]] MemoryRegion allocate(std::uint64_t bytes, Access access);
   /// Registers the caller's memory, which must stay valid until the region has ended.
   [[nodiscard]] MemoryRegion register_memory(std::span<std::byte> memory, Access access);
 
-  /// Connects a reliable queue pair from this node to `target`, which must be of the same fabric.
+  /// Connects a reliable queue pair from this node to `target`, which must be of the same fabric. Throws
+  /// std::invalid_argument for another one and for wrong options, and what says why there is no connection
+  /// (FabricError, verbs::DeviceError, std::runtime_error).
   [[nodiscard]] virtual std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) = 0;
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target);
 

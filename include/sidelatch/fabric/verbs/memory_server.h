@@ -130,7 +130,8 @@ class RemoteNode final : public Node {
   /// Like region(), but returns nothing if there is no such region.
   [[nodiscard]] std::optional<RemoteSpan> find_region(std::string_view name) const;
   /// Lets all clients find `region`, which comes from this node's allocate(), by `name` until it ends. Throws
-  /// std::runtime_error if the name is already in use: exactly one of several clients that publish a name succeeds.
+  /// std::runtime_error if the name is already in use: exactly one of several clients that publish a name succeeds; and
+  /// std::invalid_argument for a region of another node.
   void publish(std::string_view name, const MemoryRegion& region);
 
   // ---- If `address` is the exchange of a switch (switch_exchange.h).
