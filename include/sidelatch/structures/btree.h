@@ -93,7 +93,8 @@ class BTree {
  public:
   class Worker;
 
-  /// Throws std::invalid_argument that names the option, its value and what is allowed; so does the constructor.
+  /// Throws std::invalid_argument that names the option, its value and what is allowed; so does the constructor, and
+  /// for a latch with a queue (Scheme::queues()), too.
   [[nodiscard]] static std::uint64_t bytes_needed(const sync::Scheme& scheme, const BTreeOptions& options);
   /// `memory`: bytes_needed() at each memory node. The scheme must outlive the tree.
   BTree(const sync::Scheme& scheme, const BTreeOptions& options, std::span<const fabric::RemoteSpan> memory);
