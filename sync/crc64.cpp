@@ -4,9 +4,13 @@
 
 #include <isa-l/crc64.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <new>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::sync {
@@ -34,11 +38,31 @@ std::uint64_t crc8_of(std::uint64_t crc) {
   return remainder;
 }
 
+// Memory that is not of the heap of a program that is explored. What is kept on that heap from one execution to the
+// next counts as the program's, and the explorer says so in place of `safe`.
+template <class T>
+struct OfNoProgram {
+  using value_type = T;
+  OfNoProgram() = default;
+  template <class U>
+  explicit OfNoProgram(const OfNoProgram<U>& /*other*/) noexcept {}
+  [[nodiscard]] T* allocate(std::size_t count) {
+    if (void* const memory = std::malloc(count * sizeof(T))) {
+      return static_cast<T*>(memory);
+    }
+    throw std::bad_alloc();
+  }
+  void deallocate(T* memory, std::size_t /*count*/) noexcept { std::free(memory); }
+  friend bool operator==(const OfNoProgram& /*a*/, const OfNoProgram& /*b*/) noexcept { return true; }
+};
+
 // A checksum without collisions: the CRC plus the number of the content among all with the same CRC.
 std::uint64_t ideal_of(std::uint64_t crc, std::uint64_t version, std::span<const std::byte> payload) {
+  using Content = std::vector<std::byte, OfNoProgram<std::byte>>;
+  using Entry = std::pair<const std::uint64_t, Content>;
   static std::mutex mutex;
-  static std::map<std::uint64_t, std::vector<std::byte>> contents;
-  std::vector<std::byte> content(sizeof version + payload.size());
+  static std::map<std::uint64_t, Content, std::less<>, OfNoProgram<Entry>> contents;
+  Content content(sizeof version + payload.size());
   std::memcpy(content.data(), &version, sizeof version);
   std::memcpy(content.data() + sizeof version, payload.data(), payload.size());
   const std::scoped_lock lock(mutex);

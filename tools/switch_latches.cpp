@@ -490,8 +490,9 @@ void add_latch_options(Command command, LatchArguments& arguments, Option contro
               "whose memory node is behind this switch")
       .needs(latches);
   command
-      .option("--words", arguments.words,
-              "p4/switch_atomics.p4: an unused IPv4 address for the switch itself, which has the words")
+      .option(
+          "--words", arguments.words,
+          "p4/switch_atomics.p4 or p4/switch_latches.p4: an unused IPv4 address for the switch, which has the words")
       .needs(latches);
   command
       .option("--grace", arguments.grace_seconds,

@@ -39,7 +39,7 @@ const std::array kFields = {
     Field{{"link.gbps", "Gbit/s", 0.001, 10000, "link rate"}, [](Profile& p) -> double& { return p.link.gbps; }},
     Field{{"link.propagation_ns", "ns", 0, kLongNs, "one way, switch included"},
           [](Profile& p) -> double& { return p.link.propagation_ns; }},
-    Field{{"link.jitter_ns", "ns", 0, kLongNs, "added to each message, uniform from 0"},
+    Field{{"link.jitter_ns", "ns", 0, kLongNs, "added to each request message, uniform from 0"},
           [](Profile& p) -> double& { return p.link.jitter_ns; }},
     Field{{"link.mtu", "bytes", 256, 65536, "payload of one packet"},
           [](Profile& p) -> std::uint64_t& { return p.link.mtu; }},

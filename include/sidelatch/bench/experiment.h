@@ -92,8 +92,8 @@ struct ExperimentResult {
   std::string experiment;
   std::string title;
   std::string figure;   ///< the figure that it reproduces: paper and number; empty if none
-  std::string fabric;   ///< "sim" or "verbs"
-  std::string profile;  ///< sim: the NIC's profile; verbs: the device's name
+  std::string fabric;   ///< "sim", "verbs" or "softnic"
+  std::string profile;  ///< sim: the NIC's profile; else the device's name
   std::uint64_t seed = 0;
   std::string x_label;
   Scale x_scale = Scale::log;

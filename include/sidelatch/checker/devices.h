@@ -13,7 +13,7 @@ struct Device {
   double link_gbps = 0;
   std::uint64_t mtu = 0;
   std::string atomic_scope;  ///< "none", "nic" or "global"
-  std::string state;         ///< "active", "down" (no port is active), or why it cannot be opened
+  std::string state;         ///< "active", "down" (no port is active), "with softnic run", or why it cannot be opened
 };
 
 /// RDMA devices through libibverbs first, then the software NIC if this process does not run on it, then one embedded

@@ -1,6 +1,6 @@
 // How fast a NIC is: rates and latencies along one axis, for context and for a profile of the NIC.
 //
-//   for (Curve curve : kCurves) { std::optional<Series> series = probe_rate(storage, clients, curve, {}); }
+//   for (Curve curve : kCurves) { Series series = probe_rate(storage, clients, curve, {}); }
 //
 // All are closed loops (closed_loop.h): each worker has a queue pair of its own and one request outstanding.
 //

@@ -1,6 +1,7 @@
 // Litmus tests: small programs in a text format, and all final states that they can reach.
 //
-//   std::vector<LitmusResult> results = run_litmus(text, "tests/litmus/mp.litmus", {Preset::observed}, {});
+//   const std::array models{Preset::observed};
+//   std::vector<LitmusResult> results = run_litmus(text, "tests/litmus/mp.litmus", models, {});
 //   if (results[0].reachable == true) ...          // its `exists` condition can come true
 //
 // The format is described in docs/litmus.md.

@@ -1,6 +1,6 @@
 // One cell of the table of verdicts: a scheme of the registry under a model.
 //
-//   CellResult cell = explore_cell("optimistic/farm", {.model = "spec", .options = {.rules = rules_of(Preset::spec)}});
+//   CellResult cell = explore_cell("optimistic/farm", {.options = {.rules = rules_of(Preset::spec)}});
 //
 // A cell runs several programs: two writers with one update each, and one writer with two updates beside readers with
 // one read each. The cell is broken if one program is broken, and safe if all are safe.

@@ -66,6 +66,7 @@ class RingBuffer {
 class BufferRing final : private Reactor::Spares {
  public:
   /// `count` buffers (at least 1) of `bytes` each (at least 1), registered at the queue pair's node, line-aligned.
+  /// Throws std::invalid_argument for none, for empty ones and for too many bytes, and as Node::allocate().
   BufferRing(QueuePair& qp, std::uint32_t count, std::uint64_t bytes);
   BufferRing(const BufferRing&) = delete;
   BufferRing& operator=(const BufferRing&) = delete;

@@ -20,7 +20,7 @@ class Fabric {
   Fabric& operator=(const Fabric&) = delete;
   virtual ~Fabric() = default;
 
-  /// "sim", "verbs", "softnic" or "model".
+  /// "sim", "verbs" (on the software NIC, too) or "model".
   [[nodiscard]] virtual std::string_view kind() const noexcept = 0;
   [[nodiscard]] virtual Reactor& reactor() noexcept = 0;
   /// The world's clock.

@@ -36,18 +36,24 @@ class Node {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] virtual Reactor& reactor() = 0;
 
+  // Both throw std::invalid_argument for no bytes or a null pointer, std::length_error for more regions than there can
+  // be, and std::runtime_error that says why the system, the NIC (verbs::DeviceError) or a memory server refuses.
+
   /// New zeroed memory of `bytes` (at least 1), page-aligned. Pages that no one touches cost nothing.
   [[nodiscard]] MemoryRegion allocate(std::uint64_t bytes, Access access);
   /// Registers the caller's memory, which must stay valid until the region has ended.
   [[nodiscard]] MemoryRegion register_memory(std::span<std::byte> memory, Access access);
 
-  /// Connects a reliable queue pair from this node to `target`, which must be of the same fabric.
+  /// Connects a reliable queue pair from this node to `target`, which must be of the same fabric. Throws
+  /// std::invalid_argument for another one and for wrong options, and what says why there is no connection
+  /// (FabricError, verbs::DeviceError, std::runtime_error).
   [[nodiscard]] virtual std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) = 0;
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target);
 
   /// Connects the two ends of a reliable connection, this node's and `peer`'s. Both post, each to the other's memory,
-  /// and both send and receive messages (queue_pair.h). Throws FabricError on a fabric without two-sided messages; the
-  /// simulator and verbs have them.
+  /// and both send and receive messages (queue_pair.h). The simulator, verbs and the explorer have such pairs, between
+  /// nodes of one fabric. Throws std::invalid_argument for a node of another one, such as verbs::RemoteNode, and
+  /// FabricError on a fabric without pairs.
   [[nodiscard]] virtual std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(
       Node& peer, const QueuePairOptions& options);
   [[nodiscard]] std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(Node& peer);

@@ -40,7 +40,8 @@ class QueuePair;
 
 class Reactor {
  public:
-  /// `completion_queue_depth`: work requests in flight over all queue pairs of this reactor, at least 2.
+  /// `completion_queue_depth`: work requests in flight over all queue pairs of this reactor, at least 2, else
+  /// std::invalid_argument.
   explicit Reactor(std::uint32_t completion_queue_depth);
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -59,7 +60,7 @@ class Reactor {
   T run(Task<T> task);
 
   /// Runs `task` beside the others. If an exception leaves it, the current run call throws that exception; the first
-  /// one if several leave at one moment.
+  /// one if several leave at one moment. Throws std::invalid_argument for an empty task.
   void spawn(Task<void> task);
 
   /// Runs until every spawned task has ended.

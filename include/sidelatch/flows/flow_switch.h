@@ -190,6 +190,7 @@ class FlowSwitch {
   void stop(FlowId flow);
   /// Whether there is this flow: it was started, and not stopped.
   [[nodiscard]] bool has(FlowId flow) const noexcept;
+  /// Throws std::invalid_argument if there is no such flow.
   [[nodiscard]] FlowState state(FlowId flow) const;
 
  private:

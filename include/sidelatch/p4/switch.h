@@ -107,6 +107,7 @@ struct Departure {
 
 class Switch {
  public:
+  /// Throws ControlError without a program, and for a number of ports that is not 1 to 511.
   explicit Switch(std::shared_ptr<const Program> program, SwitchOptions options = {});
   ~Switch();
   Switch(const Switch&) = delete;
@@ -116,7 +117,7 @@ class Switch {
   [[nodiscard]] const SwitchOptions& options() const { return options_; }
   [[nodiscard]] State& state() { return state_; }
 
-  /// Copies go to the members in their order. An empty list removes the group. Group 0 is none.
+  /// Copies go to the members in their order. An empty list removes the group. Group 0 is none: ControlError.
   void set_multicast_group(std::uint16_t group, std::vector<MulticastMember> members);
   void set_clone_session(std::uint32_t session, CloneSession clone);
 

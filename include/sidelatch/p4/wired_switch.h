@@ -1,8 +1,8 @@
 // A switch on real wires: a p4::Switch whose ports are shared memory, UNIX sockets, interfaces or captures.
 //
-//   p4::WiredSwitch device(p4::compile_file("l2.p4"),
-//                          {.ports = {p4::parse_port("1=shm:left"), p4::parse_port("2=shm:right")}});
-//   apply(read_control(text, "control.json", device), device);          // control.h
+//   const auto program = p4::compile_file("l2.p4");
+//   p4::WiredSwitch device(program, {.ports = {p4::parse_port("1=shm:left"), p4::parse_port("2=shm:right")}});
+//   apply(read_control(text, "control.json", program->info(), {1, 2}), device.device());          // control.h
 //   while (device.serve(std::chrono::seconds(1))) { print(device.counters(0)); }
 //
 // One thread moves the packets. It spins for some microseconds when there are none, and then sleeps in poll(2). Once it

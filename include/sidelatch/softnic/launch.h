@@ -5,8 +5,8 @@
 //   softnic::set_environment(options);               // LD_PRELOAD, and the NIC's settings
 //   execvp(program, arguments);                      // finds one RDMA device, sidelatch0
 //
-// The preloaded library libsidelatch-verbs.so replaces libibverbs: it runs RC and UD queue pairs over RoCEv2 packets in
-// user space. Programs of one user at the same wire reach each other. See docs/softnic.md.
+// The preloaded library libsidelatch-verbs.so replaces libibverbs: it runs RC, XRC, UC and UD queue pairs over RoCEv2
+// packets in user space. Programs of one user at the same wire reach each other. See docs/softnic.md.
 //
 // Thread-safety: set_environment() has setenv(3)'s rules; the others may be called from any thread.
 #pragma once

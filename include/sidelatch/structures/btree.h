@@ -72,7 +72,7 @@ struct BTreeOptions {
 };
 
 struct BTreeWorkerOptions {
-  sync::SessionOptions session{};
+  sync::SessionOptions session{};          ///< of at least 6 buffers
   std::vector<sync::Revoker*> revokers{};  ///< one for each memory node, or none; see Client
   fabric::QueuePairOptions queue_pair{};
   std::size_t cached_nodes = 0;  ///< inner nodes of which the worker keeps copies; 0: none
@@ -93,7 +93,8 @@ class BTree {
  public:
   class Worker;
 
-  /// Throws std::invalid_argument that names the option, its value and what is allowed; so does the constructor.
+  /// Throws std::invalid_argument that names the option, its value and what is allowed; so does the constructor, and
+  /// for a latch with a queue (Scheme::queues()), too.
   [[nodiscard]] static std::uint64_t bytes_needed(const sync::Scheme& scheme, const BTreeOptions& options);
   /// `memory`: bytes_needed() at each memory node. The scheme must outlive the tree.
   BTree(const sync::Scheme& scheme, const BTreeOptions& options, std::span<const fabric::RemoteSpan> memory);
@@ -113,8 +114,10 @@ class BTree {
   [[nodiscard]] std::uint32_t leaf_capacity() const;
   [[nodiscard]] std::uint32_t inner_capacity() const;
 
-  /// Keys are any 64-bit numbers; `value` has options().value_bytes, else std::invalid_argument. All throw FabricError,
-  /// StructureError, and LatchError for a lease that is too short or a latch that may not be taken over.
+  // Keys are any 64-bit numbers; `value` has options().value_bytes, else std::invalid_argument. All throw FabricError,
+  // StructureError, and LatchError for a lease that is too short or a latch that may not be taken over. With a deadline
+  // (SessionOptions::retry) each of them may also be timed_out.
+
   /// done or absent.
   [[nodiscard]] fabric::Task<Outcome> get(Worker& worker, std::uint64_t key, std::span<std::byte> value) const;
   /// done, present or full.
@@ -130,7 +133,8 @@ class BTree {
     Outcome outcome = Outcome::done;  ///< done or timed_out
     std::size_t count = 0;            ///< entries, in ascending order
   };
-  /// The first entries from key `from` on, at most keys.size() of them; `values` has room for as many.
+  /// The first entries from key `from` on, at most keys.size() of them; `values` has room for as many, else
+  /// std::invalid_argument.
   [[nodiscard]] fabric::Task<Scanned> scan(Worker& worker, std::uint64_t from, std::span<std::uint64_t> keys,
                                            std::span<std::byte> values) const;
 
@@ -249,7 +253,8 @@ class BTree {
 /// One worker of a tree: its connections to the memory nodes, its cache, and spare nodes for splits.
 class BTree::Worker : public Client {
  public:
-  /// The tree must outlive the worker. Another tree throws std::invalid_argument if it is given this worker.
+  /// The tree must outlive the worker. Another tree throws std::invalid_argument if it is given this worker. Throws as
+  /// Client, and std::invalid_argument for another number of memory nodes than the tree's, and for too few buffers.
   Worker(const BTree& tree, fabric::Node& node, std::span<fabric::Node* const> memory_nodes,
          const BTreeWorkerOptions& options = {});
   /// Gives back the spare nodes, too, as BTree::retire() does: it latches the pools, so it may wait for their latches

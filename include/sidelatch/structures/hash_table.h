@@ -4,8 +4,8 @@
 //   Client client(compute, memory_nodes, table.buffer_bytes());
 //   const Outcome outcome = co_await table.put(client, 42, value);
 //
-// Keys are 64-bit numbers, values have one size. Zeroed memory is an empty table. Any scheme with any of its layouts
-// works, and each bucket is one object of the scheme.
+// Keys are 64-bit numbers, values have one size. Zeroed memory is an empty table. Any scheme works, with any of its
+// layouts, but latches with a queue (Scheme::queues()), which are refused. Each bucket is one object of the scheme.
 //
 // Addressing::perfect is the table of TODS 2025, section 2.4: it has exactly the keys 0 to capacity - 1, so no two
 // collide. A record is only a value, a get is one Scheme::read, a put one Scheme::update.
@@ -89,8 +89,9 @@ class HashTable {
   /// Bytes needed at each memory node. Throws std::invalid_argument for bad options.
   [[nodiscard]] static std::uint64_t bytes_needed(const sync::Scheme& scheme, const HashTableOptions& options,
                                                   std::size_t memory_nodes);
-  /// memory[i] lies on memory node i of the clients. Throws std::invalid_argument for bad options, a layout that the
-  /// scheme cannot have, and memory that is too small or not aligned as the layout needs it (8 or 64 bytes).
+  /// memory[i] lies on memory node i of the clients. Throws std::invalid_argument for bad options, a scheme with a
+  /// queue, a layout that the scheme cannot have, and memory that is too small or not aligned as the layout needs it (8
+  /// or 64 bytes).
   HashTable(const sync::Scheme& scheme, const HashTableOptions& options, std::span<const fabric::RemoteSpan> memory);
 
   /// Bytes of a client's buffers.

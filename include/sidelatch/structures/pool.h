@@ -30,11 +30,13 @@ namespace sidelatch::structures {
 
 class Pool {
  public:
-  /// Bytes for `count` objects, of which the first `reserved` are never handed out.
+  /// Bytes for `count` objects. Throws std::invalid_argument for more than 2^48.
   [[nodiscard]] static std::uint64_t bytes_needed(const sync::Scheme& scheme, std::uint64_t count);
   /// Bytes of a client's buffers for the control record.
   [[nodiscard]] static std::uint64_t buffer_bytes(const sync::Scheme& scheme);
-  /// `memory`: of memory node number `memory_node`, at least bytes_needed() bytes. The scheme must outlive the pool.
+  /// `memory`: of memory node number `memory_node`, at least bytes_needed() bytes, else std::out_of_range or
+  /// std::invalid_argument. The first `reserved` objects are never handed out; there are as many, else
+  /// std::invalid_argument. The scheme must outlive the pool.
   Pool(const sync::Scheme& scheme, const fabric::RemoteSpan& memory, std::size_t memory_node, std::uint64_t count,
        std::uint64_t reserved = 0);
 

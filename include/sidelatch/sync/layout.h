@@ -96,10 +96,11 @@ struct RecordShape {
   [[nodiscard]] constexpr std::uint64_t lines() const { return (bytes + fabric::kLineBytes - 1) / fabric::kLineBytes; }
 };
 
-/// The largest payload of a record; it is below the largest message of an RC queue pair, 2^31 bytes.
+/// The largest payload of a record with one copy of it; it is below the largest message of an RC queue pair, 2^31
+/// bytes. All copies together are at most as large.
 inline constexpr std::uint64_t kLargestPayload = 1ULL << 30;
 
-/// The smallest record for `payload_bytes` (1 to kLargestPayload). Throws std::invalid_argument that names the
+/// The smallest record for `payload_bytes` (1 to kLargestPayload / copies). Throws std::invalid_argument that names the
 /// impossible combination.
 [[nodiscard]] RecordShape make_shape(const RecordNeeds& needs, LayoutKind kind, std::uint64_t payload_bytes);
 
@@ -131,7 +132,8 @@ struct LockTableShape {
 
 class Layout {
  public:
-  /// Throws std::invalid_argument for no objects, or an array too large for the address space.
+  /// Throws std::invalid_argument for no objects, a shape that was made for another kind of layout, or an array too
+  /// large for the address space.
   Layout(const RecordShape& shape, LayoutKind kind, std::uint64_t count);
 
   [[nodiscard]] const RecordShape& shape() const noexcept { return shape_; }

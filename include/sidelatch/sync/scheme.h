@@ -82,8 +82,12 @@ class Scheme {
   /// The scheme for a record that is alone at its place, beside an array of this scheme's: itself, if it can be.
   [[nodiscard]] virtual const Scheme& for_single_records() const noexcept { return *this; }
 
+  // All operations throw std::invalid_argument for an object that another scheme has shaped, and for a session that
+  // lacks what the scheme needs: buffers that are large enough, or SessionOptions::latches, ::peers or
+  // ::versions_at_switch; and LatchError::buffers_exhausted if guards hold all of the session's buffers.
+
   /// Latches the object exclusively and reads it. Empty: the deadline passed, and nothing is latched. Throws
-  /// LatchError::takeover_refused, FabricError.
+  /// LatchError::takeover_refused, LatchError::held_by_self, FabricError.
   [[nodiscard]] fabric::Task<ExclusiveGuard> latch(Session& session, Object object,
                                                    std::source_location place = std::source_location::current()) const {
     require_own(object);
@@ -104,13 +108,15 @@ class Scheme {
     return do_peek(session, object);
   }
 
-  /// Reads the object into `payload`, which has the record's payload_bytes; repeats until the read is accepted.
+  /// Reads the object into `payload`, which has the record's payload_bytes, else std::invalid_argument; repeats until
+  /// the read is accepted, or the deadline has passed. Throws as begin_read().
   [[nodiscard]] fabric::Task<ReadResult> read(Session& session, Object object, std::span<std::byte> payload,
                                               Semantics semantics = Semantics::latch_equivalent) const;
   /// Latches the object, lets `modify` change its payload, writes and unlatches. False: the deadline passed, and
   /// nothing has changed. If `modify` throws, the object is unlatched unchanged and the exception is passed on.
   /// update() cannot repair an object that a dead holder left half written, so it does not take over but throws
-  /// LatchError::holder_lost; use latch() then.
+  /// LatchError::holder_lost; use latch() then. Throws LatchError::lease_expired if `modify` took longer than the lease
+  /// allows, and FabricError.
   template <class Modify>
   [[nodiscard]] fabric::Task<bool> update(Session& session, Object object, Modify modify) const;
 

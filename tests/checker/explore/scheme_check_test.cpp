@@ -139,6 +139,19 @@ TEST(Cells, VersionOnlyValidationIsSafeWithTheVersionInFrontWherePlacementAscend
   EXPECT_EQ(explore_cell("broken/version-only-validation+header", cell(Preset::spec)).verdict.outcome, Outcome::broken);
 }
 
+// What crc64+ideal remembers of the contents it has seen is not the program's: it bounds nothing. docs/verdicts.md,
+// smaller pieces.
+TEST(Cells, AChecksumMayRememberWhatItHasSeen) {
+  if (is_sampled()) {
+    GTEST_SKIP() << kLeftOut;
+  }
+  CellOptions options = cell(Preset::observed);
+  options.lines = 1;
+  options.options.rules.atom = 8;  // many mixtures
+  const CellResult result = explore_cell("optimistic/crc64+ideal", options);
+  EXPECT_EQ(result.verdict.outcome, Outcome::safe) << to_text(result.verdict);
+}
+
 TEST(Cells, ACrashIsSurvivedWithRevocationOnly) {
   const std::string_view scheme = is_sampled() ? "latch-exclusive/basic" : "latch-exclusive/combined";
   CellOptions options = cell(Preset::observed);

@@ -35,7 +35,7 @@ struct Profile {
   struct Link {
     double gbps = 100;
     double propagation_ns = 300;  ///< one way, switch included
-    double jitter_ns = 0;         ///< added to each message, uniform from 0 to this
+    double jitter_ns = 0;         ///< added to each request message, uniform from 0 to this
     std::uint64_t mtu = 4096;
     std::uint64_t header_bytes = 30;  ///< per packet on the wire
   } link;
@@ -122,7 +122,7 @@ struct ProfileKey {
 /// optional and absent.
 [[nodiscard]] std::string to_toml(const Profile& profile);
 
-/// Reads a profile. `origin` names the text in messages.
+/// Reads a profile. `origin` names the text in messages. Throws ProfileError, and so does load_profile().
 [[nodiscard]] Profile parse_profile(std::string_view toml, std::string_view origin);
 /// A compiled-in profile by its name, or a file if `name_or_path` contains '/' or ends in ".toml".
 [[nodiscard]] Profile load_profile(std::string_view name_or_path);

@@ -83,12 +83,13 @@ class StepObserver {
 
 class Simulation : public Fabric {
  public:
+  /// Throws ProfileError for a wrong profile, and std::invalid_argument for wrong rules.
   explicit Simulation(const SimulationOptions& options);
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
   ~Simulation() override;
 
-  /// A new machine with one NIC. It lives as long as the simulation.
+  /// A new machine with one NIC. It lives as long as the simulation. Throws ProfileError for a wrong profile.
   Node& add_node(std::string name);
   Node& add_node(std::string name, const Profile& profile);
 

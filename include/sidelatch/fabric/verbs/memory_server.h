@@ -72,9 +72,11 @@ class MemoryServer {
   /// Ends all connections.
   ~MemoryServer();
 
-  /// Lets clients find `region` by `name`. Call it before start().
+  /// Lets clients find `region` by `name`. Call it before start(): afterwards it throws std::logic_error. Throws
+  /// std::invalid_argument for a name that is empty, too long, or in use.
   void share(std::string_view name, const MemoryRegion& region);
-  /// Once. Throws std::runtime_error if the system gives no thread; it may be called again then.
+  /// Once: a second call throws std::logic_error. Throws std::runtime_error if the system gives no thread; it may be
+  /// called again then.
   void start();
   /// HOST:PORT, with the actual port.
   [[nodiscard]] std::string address() const;
@@ -128,7 +130,8 @@ class RemoteNode final : public Node {
   /// Like region(), but returns nothing if there is no such region.
   [[nodiscard]] std::optional<RemoteSpan> find_region(std::string_view name) const;
   /// Lets all clients find `region`, which comes from this node's allocate(), by `name` until it ends. Throws
-  /// std::runtime_error if the name is already in use: exactly one of several clients that publish a name succeeds.
+  /// std::runtime_error if the name is already in use: exactly one of several clients that publish a name succeeds; and
+  /// std::invalid_argument for a region of another node.
   void publish(std::string_view name, const MemoryRegion& region);
 
   // ---- If `address` is the exchange of a switch (switch_exchange.h).

@@ -36,7 +36,7 @@ class VerbsFabric final : public Fabric {
 
   [[nodiscard]] std::string_view kind() const noexcept override { return "verbs"; }
   [[nodiscard]] Reactor& reactor() noexcept override;
-  /// The reference is valid as long as the fabric.
+  /// The reference is valid as long as the fabric. Throws DeviceError.
   Node& add_node(std::string_view name);
 
   [[nodiscard]] const std::string& device_name() const noexcept;
