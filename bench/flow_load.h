@@ -71,7 +71,8 @@ struct FlowSeen {
   std::vector<double> producer_gbytes{};  ///< that consumers got of each producer's items, one copy of each
   double million_items = 0;               ///< per second, of all consumers
   double median_us = 0;                   ///< from the push to the moment at which the consumer's processor can see it
-  std::vector<double> finish_us{};        ///< with an end: when each consumer was done with its last item
+  bool has_ended = true;                  ///< with an end: all items were popped within 100 ms of virtual time
+  std::vector<double> finish_us{};        ///< when each consumer was done with its last item; infinite if not ended
   std::uint64_t largest_batch = 0;        ///< bytes
   std::uint64_t rings_of_producers = 0;   ///< out of which the switch has taken items, as its registers say
   std::uint64_t rings_of_consumers = 0;   ///< into which it has delivered some; 1 if it replicates
