@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <set>
 #include <tuple>
 
@@ -139,6 +140,53 @@ TEST(RevokedQueuePair, MayBeDestroyedBehindItsError) {
     const Program program = ends_its_queue_pair(write_twice_and_give_up, true, false);
     const Verdict verdict = check(program, {.rules = rules_of(preset), .threads = 1});
     EXPECT_EQ(verdict.outcome, Outcome::safe) << name(preset) << to_text(verdict);
+  }
+}
+
+// Reads 7, or fails; `line` is its buffer's.
+Task<void> read_seven(Client* client, Store* store, std::uint64_t line, bool drains) {
+  bool completed = true;
+  try {
+    if (drains) {
+      co_await client->qp->enqueue(fabric::read(client->word(line), store->word(0)));
+      co_await client->qp->drain();
+    } else {
+      co_await client->qp->submit(fabric::read(client->word(line), store->word(0)));
+    }
+  } catch (const std::exception&) {
+    completed = false;
+  }
+  if (completed) {
+    client->world->require(client->value(line) == 7, "a READ that failed was taken for one that completed");
+  }
+}
+
+Program reads_and_is_revoked(bool drains) {
+  return [=](World& world) {
+    auto& store = world.make<Store>(world);
+    constexpr std::uint64_t kSeven = 7;
+    std::memcpy(store.memory.bytes().data(), &kSeven, sizeof kSeven);
+    auto& client = world.make<Client>(world, store, "client");
+    fabric::Node& third = world.add_node("third");
+    world.spawn(*client.node, read_seven(&client, &store, 0, drains));
+    if (!drains) {
+      world.spawn(*client.node, read_seven(&client, &store, 1, drains));
+    }
+    world.spawn(third, revoke_later(&world, &third, &store, client.qp.get()));
+  };
+}
+
+// Rules 1 and 10: those that had not completed fail in order, so the first of them is not done when a later one fails.
+// drain() posts such a later one itself: an empty WRITE that is signalled.
+TEST(RevokedQueuePair, TellsOfItsFirstRequestThatFailed) {
+  for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed}) {
+    for (const bool drains : {true, false}) {
+      for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+        const Verdict verdict =
+            check(reads_and_is_revoked(drains), {.rules = rules_of(preset), .mode = mode, .threads = 1});
+        EXPECT_EQ(verdict.outcome, Outcome::safe) << name(preset) << drains << to_text(verdict);
+      }
+    }
   }
 }
 
