@@ -163,8 +163,9 @@ void Execution::after_step(const model::Step& step) {
   if (!is_told) {
     return;
   }
-  if (machine_.posted({qp}) > step.index + 1) {
-    // Later requests of the queue pair may continue before the client does.
+  if (parts_completions_ || machine_.posted({qp}) > step.index + 1) {
+    // Later requests of the queue pair may continue before the client does. So may others, behind a revocation: what
+    // completes later has failed, so the completion cannot come behind it as well.
     wake_later(of, qp, step.index + 1U);
     event_->client = of;
     return;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <tuple>
 
@@ -94,6 +95,58 @@ INSTANTIATE_TEST_SUITE_P(EveryVariant, Revocation,
                          ::testing::Combine(::testing::Values(Preset::strict, Preset::observed, Preset::relaxed),
                                             ::testing::Bool(), ::testing::Bool(), ::testing::Bool(),
                                             ::testing::Bool()));
+
+// ---- A completion that is told behind a revocation.
+
+struct Mailbox {
+  fabric::MemoryRegion memory;  // of the victim
+  std::unique_ptr<fabric::QueuePair> qp;
+};
+
+// It looks at its own memory in the step in which it learns that its READ has completed.
+Task<void> read_and_look(Client* client, Store* store, Mailbox* mailbox) {
+  bool completed = true;
+  try {
+    co_await client->qp->submit(fabric::read(client->word(0), store->word(0)));
+  } catch (const std::exception&) {
+    completed = false;
+  }
+  if (completed) {
+    client->world->require(word_in(mailbox->memory.bytes()) == 0, "the READ completed, and the revocation is known");
+  }
+}
+
+Task<void> revoke_and_tell(Client* client, Store* store, Client* victim, Mailbox* mailbox) {
+  client->set(0, 1);
+  co_await client->world->yield(*client->node);
+  store->node->revoke(*victim->qp);
+  co_await mailbox->qp->submit(fabric::write(client->word(0), mailbox->memory.remote(0, 8)));
+}
+
+void tells_of_its_revocation(World& world) {
+  auto& store = world.make<Store>(world);
+  auto& one = world.make<Client>(world, store, "victim");
+  auto& two = world.make<Client>(world, store, "revoker");
+  auto& mailbox = world.make<Mailbox>();
+  mailbox.memory = one.node->allocate(64, fabric::Access::remote_all);
+  mailbox.qp = two.node->connect(*one.node);
+  world.spawn(*one.node, read_and_look(&one, &store, &mailbox));
+  world.spawn(*two.node, revoke_and_tell(&two, &store, &one, &mailbox));
+}
+
+// The completion comes first, then the revocation, then what follows from it, and then the client goes on. A completion
+// behind the revocation would be one with an error, so the client must be able to learn of an earlier one then.
+TEST(RevokedQueuePair, MayBeRevokedBeforeItsClientLearnsOfAnEarlierCompletion) {
+  for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed}) {
+    for (const Mode mode : {Mode::exhaustive, Mode::states, Mode::plain}) {
+      const Options options{.rules = rules_of(preset), .mode = mode, .walks = 0, .threads = 1};
+      const Verdict verdict = check(tells_of_its_revocation, options);
+      ASSERT_EQ(verdict.outcome, Outcome::broken) << name(preset) << to_text(verdict);
+      const Verdict again = replay(tells_of_its_revocation, options, verdict.violation->choices);
+      EXPECT_EQ(again.outcome, Outcome::broken) << name(preset);
+    }
+  }
+}
 
 // ---- What becomes of a revoked queue pair.
 
