@@ -87,7 +87,8 @@ class Coordinator {
     return must_begin_again() ? Verdict{} : finish();
   }
   [[nodiscard]] bool must_begin_again() const {
-    return must_look_at_counters() || must_order_objects() || must_know_objects() || must_part_posts();
+    return must_look_at_counters() || must_order_objects() || must_know_objects() || must_part_posts() ||
+           must_part_completions();
   }
   /// Whether the program has read counters that were left out of the comparison. The verdict says nothing then.
   [[nodiscard]] bool must_look_at_counters() const noexcept { return reads_counters_ && !options_->look_at_counters; }
@@ -105,6 +106,10 @@ class Coordinator {
   /// Whether a client looks behind a post at what others may change.
   [[nodiscard]] bool must_part_posts() const {
     return !options_->part_posts && !found_ && !stop_ && is_exhaustive() && parting_helps();
+  }
+  /// Whether a client may be told of a completion behind a revocation that came behind the completion.
+  [[nodiscard]] bool must_part_completions() const {
+    return revokes_of_the_living_ && !options_->part_completions && !found_ && !stop_ && is_exhaustive();
   }
 
  private:
@@ -225,6 +230,7 @@ class Coordinator {
     cut_ += result.cut;
     reads_counters_ = reads_counters_ || result.reads_counters;
     shares_objects_ = shares_objects_ || result.shares_objects;
+    revokes_of_the_living_ = revokes_of_the_living_ || result.revokes_of_the_living;
     note_objects(result);
     if (!first_cut_ || (first_cut_->other.empty() && result.first_cut && !result.first_cut->other.empty())) {
       first_cut_ = result.first_cut;  // another reason than a loop says more
@@ -321,6 +327,7 @@ class Coordinator {
     options.mode = Mode::states;
     options.order_objects = options.order_objects || states_ordered_objects_;
     options.part_posts = options.part_posts || states_parted_posts_;
+    options.part_completions = options.part_completions || states_parted_completions_;
     auto walker = std::make_unique<Worker>(*program_, options, stop_, deadline_, objects_->changing());
     static_cast<void>(walker->walk(0, 1));
     if (walker->may_crash()) {
@@ -357,6 +364,7 @@ class Coordinator {
     }
     states_ordered_objects_ = result.orders_objects;
     states_parted_posts_ = result.parts_posts;
+    states_parted_completions_ = result.parts_completions;
     verdict_.states = result.states;
     verdict_.events += result.events;
     if (result.found) {
@@ -430,10 +438,12 @@ class Coordinator {
   std::optional<std::string> too_long_;
   bool reads_counters_ = false;
   bool shares_objects_ = false;
+  bool revokes_of_the_living_ = false;
   std::optional<BlindSpot> blind_spot_;
   const char* unable_ = nullptr;
   bool states_ordered_objects_ = false;
   bool states_parted_posts_ = false;
+  bool states_parted_completions_ = false;
   bool knows_more_ = false;           // objects that change
   std::uint64_t states_of_turn_ = 0;  // of the next search through states; 0: there is none
   std::uint64_t events_of_states_ = 0;
@@ -447,6 +457,9 @@ Verdict replay_cycle(const Program& program, const Options& options, const std::
   execution.go_by_states();
   if (options.part_posts) {
     execution.part_posts();
+  }
+  if (options.part_completions) {
+    execution.part_completions();
   }
   execution.runs_below(__builtin_frame_address(0));
   execution.begin();
@@ -573,6 +586,7 @@ Verdict check(const Program& program, const Options& options) {
     const bool order = coordinator.must_order_objects();
     const bool know = coordinator.must_know_objects();
     const bool part = coordinator.must_part_posts() && !know;
+    const bool tell = coordinator.must_part_completions();
     if (coordinator.unable() != nullptr) {
       note = fmt::format("its executions were searched, since its states cannot be compared: {}", coordinator.unable());
       now.mode = Mode::exhaustive;
@@ -580,7 +594,7 @@ Verdict check(const Program& program, const Options& options) {
       now.budget = left_of(options.budget, passed());
       continue;
     }
-    if (!counters && !order && !know && !part) {
+    if (!counters && !order && !know && !part && !tell) {
       verdict.note = note;
       verdict.seconds = passed().count();
       if (verdict.bound.starts_with("a budget")) {  // of the last search
@@ -591,6 +605,7 @@ Verdict check(const Program& program, const Options& options) {
     now.look_at_counters = now.look_at_counters || counters;
     now.order_objects = now.order_objects || order;
     now.part_posts = now.part_posts || part;
+    now.part_completions = now.part_completions || tell;
     changing = objects.changing();
     now.budget = left_of(options.budget, passed());
   }
@@ -610,6 +625,10 @@ Verdict replay(const Program& program, const Options& options, const std::vector
     }
     if (actions.empty() && choice == kByStates) {
       now.mode = Mode::states;
+      continue;
+    }
+    if (actions.empty() && choice == kPartsCompletions) {
+      now.part_completions = true;
       continue;
     }
     if (actions.empty() && choice == kPartsPosts) {

@@ -117,6 +117,8 @@ class Execution final : public World {
   [[nodiscard]] const std::vector<LookBehind>& looks_behind() const noexcept { return looks_behind_; }
   /// What a client does behind a post is a step of its own, where it can be.
   void part_posts() noexcept { parts_posts_ = true; }
+  /// Each client goes on in a step of its own behind a completion.
+  void part_completions() noexcept { parts_completions_ = true; }
   /// Looks at buffers behind posts are seen also where no awaiter of the library comes between, and looks at memory of
   /// other nodes. This takes longer.
   void look_closely(bool closely, bool at_other_nodes = true) noexcept {
@@ -156,6 +158,9 @@ class Execution final : public World {
   /// delivered and requests complete before anything else, and no revocation comes between.
   [[nodiscard]] bool revokes() const noexcept { return revokes_; }
   void order_revocations() noexcept { orders_revocations_ = true; }
+  /// Whether it has ever revoked one of a client that lives. Then part_completions() is needed: what completes before
+  /// the revocation may be told after it.
+  [[nodiscard]] bool revokes_of_the_living() const noexcept { return revokes_of_the_living_; }
   /// A name of an enabled action that it keeps for as long as it does not happen.
   [[nodiscard]] std::uint32_t lasting_name(const Action& action) const;
   /// Names of atomics that only wait for others on their word (rule 8).
@@ -615,6 +620,7 @@ class Execution final : public World {
   bool compares_clock_ = false;
   bool revokes_ = false;
   bool orders_revocations_ = false;
+  bool revokes_of_the_living_ = false;
   struct Tally {
     std::span<const std::byte> bytes;
     std::uint32_t life;  // of its block; one that was freed since is another's
@@ -708,6 +714,7 @@ class Execution final : public World {
   bool looks_closely_ = false;
   bool looks_at_other_nodes_ = false;  // how clients look at their memory
   bool parts_posts_ = false;
+  bool parts_completions_ = false;
   std::uint64_t touched_ = 0;                       // objects, before a post of the step
   std::uint64_t altered_ = 0;                       // the same, changed in this step, also if it was taken back
   std::vector<std::span<std::byte>> closed_nodes_;  // memory of other nodes

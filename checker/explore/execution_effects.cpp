@@ -163,8 +163,9 @@ void Execution::after_step(const model::Step& step) {
   if (!is_told) {
     return;
   }
-  if (machine_.posted({qp}) > step.index + 1) {
-    // Later requests of the queue pair may continue before the client does.
+  if (parts_completions_ || machine_.posted({qp}) > step.index + 1) {
+    // Later requests of the queue pair may continue before the client does. So may others, behind a revocation: what
+    // completes later has failed, so the completion cannot come behind it as well.
     wake_later(of, qp, step.index + 1U);
     event_->client = of;
     return;
@@ -248,6 +249,13 @@ void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
   set_may_crash(queue_pairs_[qp].actor);  // a chain that waits for room may be posted
   watch(queue_pairs_[qp].actor);          // the old values of a chain may go where others look
   actors_[queue_pairs_[qp].actor].has_waited = true;
+  if (failed) {
+    // Later requests of the queue pair have failed, too, and may be told first. The client finds the completions in
+    // their order (rule 1), so it is told of the first one that failed: those before are done.
+    while (sequence > 1 && machine_.failed({{qp}, static_cast<std::uint32_t>(sequence - 2)})) {
+      --sequence;
+    }
+  }
   sequence += first_request_number(qp);
   if (failed) {
     if (queue_pair.state() == QueuePair::State::ready && sequence > queue_pair.completed_so_far()) {

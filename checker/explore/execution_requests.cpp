@@ -385,6 +385,7 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
   }
   const Zone::Use own(nullptr);
   revokes_ = true;
+  revokes_of_the_living_ = revokes_of_the_living_ || queue_pairs_[queue_pair.id().value].actor != crashed_;
   machine_.revoke(queue_pair.id());
   if (running_ != Event::kNone) {
     note_changed_objects(running_);  // also what is taken back behind the revocation

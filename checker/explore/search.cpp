@@ -96,6 +96,9 @@ Worker::Worker(const Program& program, const Options& options, std::atomic<bool>
   if (options.part_posts) {
     execution_.part_posts();
   }
+  if (options.part_completions) {
+    execution_.part_completions();
+  }
 }
 
 bool Worker::should_stop() {
@@ -301,6 +304,7 @@ void Worker::end_execution(TaskResult& result) {
 
 void Worker::tell_what_was_seen(TaskResult& result) const {
   result.blind_spot = execution_.blind_spot();
+  result.revokes_of_the_living = execution_.revokes_of_the_living();
   result.changing = execution_.changing_objects();
   result.looks_behind = execution_.looks_behind();
 }
@@ -366,6 +370,7 @@ void Worker::record(TaskResult& result, const Failure& failure, const std::vecto
   found.by_states = options_->mode == Mode::states;
   found.orders_objects = options_->order_objects;
   found.parts_posts = options_->part_posts;
+  found.parts_completions = options_->part_completions;
   for (std::size_t i = 0; i < depth_; ++i) {
     found.choices.push_back(event(i).action);
   }

@@ -79,6 +79,7 @@ struct Found {
   std::size_t events = 0;                      // number of events that it depends on
   bool orders_objects = false;                 // Options::order_objects was set
   bool parts_posts = false;                    // Options::part_posts was set
+  bool parts_completions = false;              // Options::part_completions was set
   bool by_states = false;                      // its choices are those of a search through states
   std::size_t repeats_from = ~std::size_t{0};  // from this choice on they repeat for ever
 };
@@ -92,6 +93,7 @@ struct TaskResult {
   std::uint64_t cut = 0;  // executions in which a loop was given up
   bool reads_counters = false;
   bool shares_objects = false;
+  bool revokes_of_the_living = false;
   std::optional<BlindSpot> blind_spot;  // Execution::blind_spot()
   std::vector<Execution::Changing> changing;
   std::vector<Execution::LookBehind> looks_behind;

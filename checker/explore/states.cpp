@@ -126,6 +126,9 @@ StateSearch::Hand::Hand(const Program& program, const Options& options)
   if (options.part_posts) {
     execution.part_posts();
   }
+  if (options.part_completions) {
+    execution.part_completions();
+  }
 }
 
 StateSearch::StateSearch(const Program& program, const Options& options, unsigned threads,
@@ -200,12 +203,14 @@ StatesResult StateSearch::run() {
     if ((is_exact && (!revokes || orders_revocations_ || result.found) && (!is_blind || result.found)) || stays_blind) {
       result.orders_objects = options_.order_objects;
       result.parts_posts = options_.part_posts;
+      result.parts_completions = options_.part_completions;
       return result;
     }
     objects_.forget_looks();  // objects that are known to change now are watched from the beginning
     options_.part_posts = options_.part_posts || (is_blind && is_exact);
     compares_clock_ = compares_clock_ || clock;
     orders_revocations_ = orders_revocations_ || revokes;
+    options_.part_completions = options_.part_completions || revokes;
     options_.look_at_counters = options_.look_at_counters || tallies;
     options_.order_objects = options_.order_objects || shares;
     hands_.clear();
@@ -329,6 +334,7 @@ Found StateSearch::found_at(std::uint32_t state, const std::vector<Action>& more
   found.by_states = true;
   found.orders_objects = options_.order_objects;
   found.parts_posts = options_.part_posts;
+  found.parts_completions = options_.part_completions;
   path_to(state, found.choices);
   found.choices.insert(found.choices.end(), more.begin(), more.end());
   found.events = found.choices.size();

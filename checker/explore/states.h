@@ -83,6 +83,7 @@ struct StatesResult {
   std::optional<BlindSpot> blind_spot;  ///< Execution::blind_spot()
   bool orders_objects = false;          ///< Options::order_objects became necessary
   bool parts_posts = false;             ///< Options::part_posts
+  bool parts_completions = false;       ///< Options::part_completions
   const char* unable = nullptr;         ///< why the program has no states to compare; nothing else is set then
   std::uint64_t states = 0;
   std::uint64_t edges = 0;

@@ -203,6 +203,7 @@ Violation make_violation(const Program& program, const Options& the_options, con
   options.mode = found.by_states ? Mode::states : Mode::exhaustive;
   options.order_objects = options.order_objects || found.orders_objects;
   options.part_posts = options.part_posts || found.parts_posts;
+  options.part_completions = options.part_completions || found.parts_completions;
   std::atomic<bool> stop{false};
   Worker worker(program, options, stop, std::nullopt);
   const bool is_endless = found.repeats_from < found.choices.size();
@@ -242,6 +243,10 @@ Violation make_violation(const Program& program, const Options& the_options, con
   if (options.part_posts) {
     execution.part_posts();
     violation.choices.emplace_back(kPartsPosts);
+  }
+  if (options.part_completions) {
+    execution.part_completions();
+    violation.choices.emplace_back(kPartsCompletions);
   }
   if (found.by_states) {
     execution.go_by_states();

@@ -11,6 +11,8 @@ namespace sidelatch::explore {
 inline constexpr std::string_view kByStates = "states";
 /// The same with Options::part_posts.
 inline constexpr std::string_view kPartsPosts = "parts";
+/// The same with Options::part_completions.
+inline constexpr std::string_view kPartsCompletions = "completions";
 
 /// Removes events that the violation does not depend on, reorders the rest so that actors change seldom, and runs it
 /// again to describe each step.

@@ -58,6 +58,9 @@ struct Options {
   /// others may come between. check() and replay() begin again with it when a client has looked there at what others
   /// may change.
   bool part_posts = false;
+  /// A client goes on in a step of its own behind a completion, so that others may come between. check() and replay()
+  /// begin again with it when a queue pair of a client that lives has been revoked.
+  bool part_completions = false;
   std::uint64_t max_states = 10'000'000;  ///< `states`: at most so many
   /// `exhaustive`: where nothing but loops is left open, or executions are many, a search through so many states may
   /// decide it. Where both do not end, they take turns, each time with four times as much, states up to `max_states`.

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
+#include <memory>
 #include <set>
 #include <tuple>
 
@@ -94,6 +96,58 @@ INSTANTIATE_TEST_SUITE_P(EveryVariant, Revocation,
                                             ::testing::Bool(), ::testing::Bool(), ::testing::Bool(),
                                             ::testing::Bool()));
 
+// ---- A completion that is told behind a revocation.
+
+struct Mailbox {
+  fabric::MemoryRegion memory;  // of the victim
+  std::unique_ptr<fabric::QueuePair> qp;
+};
+
+// It looks at its own memory in the step in which it learns that its READ has completed.
+Task<void> read_and_look(Client* client, Store* store, Mailbox* mailbox) {
+  bool completed = true;
+  try {
+    co_await client->qp->submit(fabric::read(client->word(0), store->word(0)));
+  } catch (const std::exception&) {
+    completed = false;
+  }
+  if (completed) {
+    client->world->require(word_in(mailbox->memory.bytes()) == 0, "the READ completed, and the revocation is known");
+  }
+}
+
+Task<void> revoke_and_tell(Client* client, Store* store, Client* victim, Mailbox* mailbox) {
+  client->set(0, 1);
+  co_await client->world->yield(*client->node);
+  store->node->revoke(*victim->qp);
+  co_await mailbox->qp->submit(fabric::write(client->word(0), mailbox->memory.remote(0, 8)));
+}
+
+void tells_of_its_revocation(World& world) {
+  auto& store = world.make<Store>(world);
+  auto& one = world.make<Client>(world, store, "victim");
+  auto& two = world.make<Client>(world, store, "revoker");
+  auto& mailbox = world.make<Mailbox>();
+  mailbox.memory = one.node->allocate(64, fabric::Access::remote_all);
+  mailbox.qp = two.node->connect(*one.node);
+  world.spawn(*one.node, read_and_look(&one, &store, &mailbox));
+  world.spawn(*two.node, revoke_and_tell(&two, &store, &one, &mailbox));
+}
+
+// The completion comes first, then the revocation, then what follows from it, and then the client goes on. A completion
+// behind the revocation would be one with an error, so the client must be able to learn of an earlier one then.
+TEST(RevokedQueuePair, MayBeRevokedBeforeItsClientLearnsOfAnEarlierCompletion) {
+  for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed}) {
+    for (const Mode mode : {Mode::exhaustive, Mode::states, Mode::plain}) {
+      const Options options{.rules = rules_of(preset), .mode = mode, .walks = 0, .threads = 1};
+      const Verdict verdict = check(tells_of_its_revocation, options);
+      ASSERT_EQ(verdict.outcome, Outcome::broken) << name(preset) << to_text(verdict);
+      const Verdict again = replay(tells_of_its_revocation, options, verdict.violation->choices);
+      EXPECT_EQ(again.outcome, Outcome::broken) << name(preset);
+    }
+  }
+}
+
 // ---- What becomes of a revoked queue pair.
 
 Task<void> write_twice_and_give_up(Client* client, Store* store) {
@@ -139,6 +193,53 @@ TEST(RevokedQueuePair, MayBeDestroyedBehindItsError) {
     const Program program = ends_its_queue_pair(write_twice_and_give_up, true, false);
     const Verdict verdict = check(program, {.rules = rules_of(preset), .threads = 1});
     EXPECT_EQ(verdict.outcome, Outcome::safe) << name(preset) << to_text(verdict);
+  }
+}
+
+// Reads 7, or fails; `line` is its buffer's.
+Task<void> read_seven(Client* client, Store* store, std::uint64_t line, bool drains) {
+  bool completed = true;
+  try {
+    if (drains) {
+      co_await client->qp->enqueue(fabric::read(client->word(line), store->word(0)));
+      co_await client->qp->drain();
+    } else {
+      co_await client->qp->submit(fabric::read(client->word(line), store->word(0)));
+    }
+  } catch (const std::exception&) {
+    completed = false;
+  }
+  if (completed) {
+    client->world->require(client->value(line) == 7, "a READ that failed was taken for one that completed");
+  }
+}
+
+Program reads_and_is_revoked(bool drains) {
+  return [=](World& world) {
+    auto& store = world.make<Store>(world);
+    constexpr std::uint64_t kSeven = 7;
+    std::memcpy(store.memory.bytes().data(), &kSeven, sizeof kSeven);
+    auto& client = world.make<Client>(world, store, "client");
+    fabric::Node& third = world.add_node("third");
+    world.spawn(*client.node, read_seven(&client, &store, 0, drains));
+    if (!drains) {
+      world.spawn(*client.node, read_seven(&client, &store, 1, drains));
+    }
+    world.spawn(third, revoke_later(&world, &third, &store, client.qp.get()));
+  };
+}
+
+// Rules 1 and 10: those that had not completed fail in order, so the first of them is not done when a later one fails.
+// drain() posts such a later one itself: an empty WRITE that is signalled.
+TEST(RevokedQueuePair, TellsOfItsFirstRequestThatFailed) {
+  for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed}) {
+    for (const bool drains : {true, false}) {
+      for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+        const Verdict verdict =
+            check(reads_and_is_revoked(drains), {.rules = rules_of(preset), .mode = mode, .threads = 1});
+        EXPECT_EQ(verdict.outcome, Outcome::safe) << name(preset) << drains << to_text(verdict);
+      }
+    }
   }
 }
 
