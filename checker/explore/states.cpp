@@ -170,6 +170,7 @@ StatesResult StateSearch::run() {
     bool clock = false;
     bool tallies = false;
     bool revokes = false;
+    bool revokes_of_the_living = false;
     bool shares = false;
     bool knows_more = false;  // objects that change
     for (const auto& hand : hands_) {
@@ -184,6 +185,7 @@ StatesResult StateSearch::run() {
       tallies = tallies || (hand != nullptr && hand->execution.reads_counters());
       shares = shares || (hand != nullptr && hand->execution.shares_objects());
       revokes = revokes || (hand != nullptr && hand->execution.revokes() && !has(Mutation::revocations_come_last));
+      revokes_of_the_living = revokes_of_the_living || (hand != nullptr && hand->execution.revokes_of_the_living());
     }
     // A client that repeats steps which touch nothing waits for an object of the process, which another changes.
     shares = shares || is_local_;
@@ -200,7 +202,9 @@ StatesResult StateSearch::run() {
     // Then the answer is that it is not decided, and a search that knows more changes nothing.
     const bool stays_blind = result.blind_spot && options_.order_objects &&
                              (!result.blind_spot->parting_helps || options_.part_posts || times > kMostObjects);
-    if ((is_exact && (!revokes || orders_revocations_ || result.found) && (!is_blind || result.found)) || stays_blind) {
+    const bool knows_revocations =
+        (!revokes || orders_revocations_) && (!revokes_of_the_living || options_.part_completions);
+    if ((is_exact && (knows_revocations || result.found) && (!is_blind || result.found)) || stays_blind) {
       result.orders_objects = options_.order_objects;
       result.parts_posts = options_.part_posts;
       result.parts_completions = options_.part_completions;
@@ -210,7 +214,7 @@ StatesResult StateSearch::run() {
     options_.part_posts = options_.part_posts || (is_blind && is_exact);
     compares_clock_ = compares_clock_ || clock;
     orders_revocations_ = orders_revocations_ || revokes;
-    options_.part_completions = options_.part_completions || revokes;
+    options_.part_completions = options_.part_completions || revokes_of_the_living;
     options_.look_at_counters = options_.look_at_counters || tallies;
     options_.order_objects = options_.order_objects || shares;
     hands_.clear();
