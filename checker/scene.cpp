@@ -22,6 +22,7 @@ namespace {
 // What one run finds; the first fault counts.
 struct Findings {
   std::string first;
+  bool client_failed = false;  // its requests may be under way still
   void add(std::string_view what) {
     if (first.empty()) {
       first = what.empty() ? "a requirement does not hold" : what;
@@ -57,13 +58,19 @@ struct SceneStage {
   }
 };
 
-// A client's task in a world that runs by itself. Its requests that nobody waited for arrive before the end.
-Task<void> play(const Scene* scene, SceneClient* client, Findings* findings) {
+// A client's task in a world that runs by itself. Its requests that nobody waited for arrive before the end. A WRITE
+// may complete before it is placed, and would then change what is judged, and the memory of the next run. A READ that
+// is posted behind its completion waits for the placement (rule 2); its byte goes to `proof`, if that is a region.
+Task<void> play(const Scene* scene, SceneClient* client, const MemoryRegion* proof, Findings* findings) {
   try {
     co_await scene->client(client);
     co_await client->qp().drain();
+    if (proof != nullptr) {
+      co_await client->qp().read(proof->local(), client->memory(0, 1));
+    }
   } catch (const std::exception& error) {
     findings->add(fmt::format("client {}: {}", client->number(), error.what()));
+    findings->client_failed = true;
   }
 }
 
@@ -176,7 +183,8 @@ SceneReport simulate(const Scene& scene, const SimulateOptions& options) {
     stage.clear(scene);
     const Reactor::Scope scope(world.reactor());
     for (const auto& client : stage.clients) {
-      world.reactor().spawn(play(&scene, client.get(), &findings));
+      // Virtual time goes on until all is placed.
+      world.reactor().spawn(play(&scene, client.get(), nullptr, &findings));
     }
     if (!run_until_ended(world.reactor(), options.limit, options.limit)) {
       findings.add(kStuck);
@@ -196,18 +204,22 @@ SceneReport run_on_nic(const Scene& scene, const NicOptions& options) {
   const SceneClient::Report report = [&](explore::Kind, std::string_view what) { findings.add(what); };
   verbs::VerbsFabric world(options.device, options.connections);
   const SceneStage stage(scene, world, report);
+  std::vector<MemoryRegion> proofs;
+  for (const auto& client : stage.clients) {
+    proofs.push_back(client->node().allocate(1, Access::local_write));
+  }
   for (std::uint64_t run = 0; run < options.runs; ++run) {
     findings = {};
     stage.clear(scene);
     const Reactor::Scope scope(world.reactor());
     for (const auto& client : stage.clients) {
-      world.reactor().spawn(play(&scene, client.get(), &findings));
+      world.reactor().spawn(play(&scene, client.get(), &proofs[client->number()], &findings));
     }
     const bool ended = run_until_ended(world.reactor(), options.limit, std::chrono::milliseconds(1));
     if (!ended) {
       findings.add(kStuck);
     }
-    const bool works = ended && std::ranges::all_of(stage.clients, [](const auto& client) {
+    const bool works = ended && !findings.client_failed && std::ranges::all_of(stage.clients, [](const auto& client) {
                          return client->qp().state() == QueuePair::State::ready;
                        });
     if (works) {

@@ -202,7 +202,7 @@ if(TARGET sidelatch AND NOT SIDELATCH_SANITIZE)
     string(SUBSTRING "${build_id}" 0 8 build_id)
     add_test(NAME softnic.verbs
              COMMAND sidelatch softnic run --wire shm:ctest-verbs-${build_id} -- $<TARGET_FILE:test_vm>
-                     "--gtest_filter=VerbsQueuePairs.*:*SchemesOnVerbs*:*StructuresOnVerbs*:LeasesOnVerbs.*:*VerbsMemoryServer*/exchange:Verbs/TwoSidedMessages.*:Verbs/NodeCpu.*:RpcLatchOnVerbs.*"
+                     "--gtest_filter=VerbsQueuePairs.*:*SchemesOnVerbs*:*StructuresOnVerbs*:LeasesOnVerbs.*:*VerbsMemoryServer*/exchange:Verbs/TwoSidedMessages.*:Verbs/NodeCpu.*:RpcLatchOnVerbs.*:SceneOnNic.*"
     )
     set_tests_properties(softnic.verbs PROPERTIES LABELS softnic TIMEOUT ${SIDELATCH_TEST_TIMEOUT})
 endif()

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <system_error>
 
 namespace sidelatch::roce {
 
@@ -23,6 +24,10 @@ constexpr std::uint32_t kLinkBits = 0x0fff'ffff;  // the upper ones tell of a fr
 PcapReader::PcapReader(const std::filesystem::path& path) : path_(path.string()), file_(path, std::ios::binary) {
   if (!file_) {
     fail(std::strerror(errno));
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    fail("it is a folder");
   }
   std::array<std::byte, 24> header{};
   if (!file_.read(reinterpret_cast<char*>(header.data()), header.size())) {

@@ -271,6 +271,7 @@ TEST_F(WiredSwitches, WrongPortsAreRefused) {
   EXPECT_THAT(refusal({"1=pcap:" + in("none.pcap")}), HasSubstr("none.pcap: No such file"));
   std::ofstream(in("text.pcap")) << "this is a text of more than 24 bytes";
   EXPECT_THAT(refusal({"1=pcap:" + in("text.pcap")}), HasSubstr("no capture in the format pcap"));
+  EXPECT_THAT(refusal({"1=pcap:" + in("")}), HasSubstr("it is a folder"));
 }
 
 }  // namespace
