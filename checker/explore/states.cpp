@@ -184,8 +184,10 @@ StatesResult StateSearch::run() {
       clock = clock || (hand != nullptr && hand->execution.reads_clock());
       tallies = tallies || (hand != nullptr && hand->execution.reads_counters());
       shares = shares || (hand != nullptr && hand->execution.shares_objects());
-      revokes = revokes || (hand != nullptr && hand->execution.revokes() && !has(Mutation::revocations_come_last));
-      revokes_of_the_living = revokes_of_the_living || (hand != nullptr && hand->execution.revokes_of_the_living());
+      if (hand != nullptr && !has(Mutation::revocations_come_last)) {
+        revokes = revokes || hand->execution.revokes();
+        revokes_of_the_living = revokes_of_the_living || hand->execution.revokes_of_the_living();
+      }
     }
     // A client that repeats steps which touch nothing waits for an object of the process, which another changes.
     shares = shares || is_local_;
