@@ -176,6 +176,35 @@ std::string guarantees_table(const CheckReport& report, const Paint& paint) {
   return text;
 }
 
+std::string torn_reads_table(const CheckReport& report, const Paint& paint) {
+  std::string text =
+      fmt::format("{:>8}  {:>9}  {:>11}  {:>9}  {:>11}\n", "block", "reads", "consistent", "detected", "undetected");
+  for (const TornReads& probe : report.torn_reads) {
+    const std::string undetected = fmt::format("{:>11}", probe.undetected);
+    text += fmt::format("{:>6} B  {:>9}  {:>11}  {:>9}  {}\n", probe.block_bytes, probe.reads, probe.consistent,
+                        probe.detected, probe.undetected > 0 ? paint.red(undetected) : undetected);
+  }
+  text += "  detected: header and footer differ. undetected: they agree, and a line between does not.\n";
+  text += seams_of(report);
+  return text;
+}
+
+std::string schemes_table(const CheckReport& report, const Paint& paint) {
+  std::string text;
+  std::size_t width = 0;
+  for (const SchemeReport& scheme : report.schemes) {
+    width = std::max(width, scheme.scheme.size());
+  }
+  for (const SchemeReport& scheme : report.schemes) {
+    text += fmt::format("  {:<{}}  {}  {}\n", scheme.scheme, width, verdict_cell(scheme, paint), scheme.evidence);
+  }
+  text +=
+      "  unsafe: a torn value was accepted or an update lost, and the bytes are kept as evidence (--json). safe: the\n"
+      "  explorer proves small programs right, assuming the guarantees above (--json lists each scheme's). not\n"
+      "  exercised: nothing was seen, which proves nothing.\n";
+  return text;
+}
+
 }  // namespace
 
 std::string to_table(const CheckReport& report, Colour colour) {
@@ -195,16 +224,10 @@ std::string to_table(const CheckReport& report, Colour colour) {
   if (!report.failure.empty()) {
     text += paint.red(fmt::format("Ended by: {}", report.failure)) + "\n";
   }
-  text += "\n" + paint.bold("Torn reads: one WRITE per block, one READ per look") + "\n";
-  text +=
-      fmt::format("{:>8}  {:>9}  {:>11}  {:>9}  {:>11}\n", "block", "reads", "consistent", "detected", "undetected");
-  for (const TornReads& probe : report.torn_reads) {
-    const std::string undetected = fmt::format("{:>11}", probe.undetected);
-    text += fmt::format("{:>6} B  {:>9}  {:>11}  {:>9}  {}\n", probe.block_bytes, probe.reads, probe.consistent,
-                        probe.detected, probe.undetected > 0 ? paint.red(undetected) : undetected);
+  if (!report.torn_reads.empty()) {
+    text += "\n" + paint.bold("Torn reads: one WRITE per block, one READ per look") + "\n" +
+            torn_reads_table(report, paint);
   }
-  text += "  detected: header and footer differ. undetected: they agree, and a line between does not.\n";
-  text += seams_of(report);
   if (!report.observations.empty()) {
     text += "\n" + paint.bold("Effects that schemes may not allow for") + "\n";
     std::size_t width = 0;
@@ -236,18 +259,9 @@ std::string to_table(const CheckReport& report, Colour colour) {
   if (!report.guarantees.empty()) {
     text += "\n" + paint.bold("Guarantees that proofs build on") + "\n" + guarantees_table(report, paint);
   }
-  text += "\n" + paint.bold("Schemes") + "\n";
-  std::size_t width = 0;
-  for (const SchemeReport& scheme : report.schemes) {
-    width = std::max(width, scheme.scheme.size());
+  if (!report.schemes.empty()) {
+    text += "\n" + paint.bold("Schemes") + "\n" + schemes_table(report, paint);
   }
-  for (const SchemeReport& scheme : report.schemes) {
-    text += fmt::format("  {:<{}}  {}  {}\n", scheme.scheme, width, verdict_cell(scheme, paint), scheme.evidence);
-  }
-  text +=
-      "  unsafe: a torn value was accepted or an update lost, and the bytes are kept as evidence (--json). safe: the\n"
-      "  explorer proves small programs right, assuming the guarantees above (--json lists each scheme's). not\n"
-      "  exercised: nothing was seen, which proves nothing.\n";
   return text;
 }
 

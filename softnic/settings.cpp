@@ -113,13 +113,26 @@ struct Addresses {
   std::optional<std::size_t> mtu;
 };
 
+// No address, a group's, or the broadcast address: a station cannot have these.
+bool is_no_station(const roce::Ipv4Address& address) {
+  return address == roce::Ipv4Address{} || (address[0] & 0xf0) == 0xe0 ||
+         address == roce::Ipv4Address{0xff, 0xff, 0xff, 0xff};
+}
+bool is_no_station(const roce::Ipv6Address& address) { return address == roce::Ipv6Address{} || address[0] == 0xff; }
+
 void take_address(Addresses& addresses, std::string_view text, std::string_view whole) {
   const std::string part(text);
   roce::Ipv4Address ipv4{};
   roce::Ipv6Address ipv6{};
-  if (inet_pton(AF_INET, part.c_str(), ipv4.data()) == 1) {
+  const bool is_ipv4 = inet_pton(AF_INET, part.c_str(), ipv4.data()) == 1;
+  const bool is_ipv6 = !is_ipv4 && inet_pton(AF_INET6, part.c_str(), ipv6.data()) == 1;
+  if ((is_ipv4 && is_no_station(ipv4)) || (is_ipv6 && is_no_station(ipv6))) {
+    throw SettingsError(
+        fmt::format(R"(the wire "{}": "{}" is no address of a station: give one that nobody else has)", whole, part));
+  }
+  if (is_ipv4) {
     addresses.ipv4 = ipv4;
-  } else if (inet_pton(AF_INET6, part.c_str(), ipv6.data()) == 1) {
+  } else if (is_ipv6) {
     addresses.ipv6 = ipv6;
   } else if (part.starts_with("mac=") && mac_in(text.substr(4))) {
     addresses.mac = mac_in(text.substr(4));

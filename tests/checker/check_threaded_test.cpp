@@ -17,6 +17,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::uint64_t kEnoughToTear = 20000;
 
@@ -193,6 +194,21 @@ TEST(Check, SaysWhatItIsWorthNotToHaveSeenSomething) {
   EXPECT_TRUE(json["probes"][1]["bound95"].is_null());
   EXPECT_TRUE(json["probes"][2]["bound95"].is_null());
   EXPECT_EQ(json["probes"][3]["skipped"], "the memory is on another machine");
+}
+
+TEST(Check, APartThatWasLeftOutHasNoTable) {
+  CheckReport report;
+  report.fabric = "sim";
+  report.series = {{.name = "rate/READ"}};
+  const std::string rates_alone = to_table(report, Colour::off);
+  EXPECT_THAT(rates_alone, HasSubstr("Rates and latencies"));
+  EXPECT_THAT(rates_alone, Not(HasSubstr("Torn reads")));
+  EXPECT_THAT(rates_alone, Not(HasSubstr("Schemes")));
+  report.torn_reads = {{.block_bytes = 64}};
+  report.schemes.emplace_back().scheme = "optimistic/farm";
+  const std::string all = to_table(report, Colour::off);
+  EXPECT_THAT(all, HasSubstr("Torn reads: one WRITE per block, one READ per look\n   block "));
+  EXPECT_THAT(all, HasSubstr("Schemes\n  optimistic/farm"));
 }
 
 TEST(Check, BadOptionsAreNamed) {

@@ -110,6 +110,11 @@ TEST(Settings, WhatMeansNothingIsNamed) {
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "interface:eth0,10.0.0.9,mtu=1500"}}), HasSubstr("MTU"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "interface:eth0,10.0.0.9,mac=1:2:3"}}), HasSubstr("mac=1:2:3"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "switch:left"}}), HasSubstr("lacks an IP address"));
+  for (const std::string address : {"0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff12::1"}) {
+    EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", ("switch:left," + address).c_str()}}),
+                HasSubstr("is no address of a station"))
+        << address;
+  }
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "switch:,10.0.0.9"}}), HasSubstr("switch:NAME,ADDRESS"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_ORDER", "chaos"}}), AllOf(HasSubstr("chaos"), HasSubstr("observed")));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_SEED", "-1"}}), HasSubstr("-1"));

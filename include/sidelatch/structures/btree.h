@@ -152,11 +152,11 @@ class BTree {
   /// Gives back the worker's spare nodes.
   [[nodiscard]] fabric::Task<void> retire(Worker& worker) const;
   /// Brings back the nodes that a client with that owner id had taken and not linked when it died, and returns how many
-  /// they were. Not those of which a deadline or a torn node hides whether they are linked. Others may use the tree
-  /// meanwhile. Revokes the owner first: name only a client that is dead. All
-  /// workers of the tree must have owner ids. A worker that finds no free node does it by itself for owners that it has
-  /// revoked. Throws LatchError::takeover_refused for a worker without revokers, std::invalid_argument for one without
-  /// owner id.
+  /// they were. The first ones become spare nodes of this worker: close() or retire() gives them to all. Not those of
+  /// which a deadline or a torn node hides whether they are linked. Others may use the tree meanwhile. Revokes the
+  /// owner first: name only a client that is dead. All workers of the tree must have owner ids. A worker that finds no
+  /// free node does it by itself for owners that it has revoked. Throws LatchError::takeover_refused for a worker
+  /// without revokers, std::invalid_argument for one without owner id.
   [[nodiscard]] fabric::Task<std::uint64_t> sweep(Worker& worker, std::uint16_t dead_owner) const;
 
  private:
