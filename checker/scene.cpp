@@ -205,6 +205,7 @@ SceneReport run_on_nic(const Scene& scene, const NicOptions& options) {
   verbs::VerbsFabric world(options.device, options.connections);
   const SceneStage stage(scene, world, report);
   std::vector<MemoryRegion> proofs;
+  proofs.reserve(stage.clients.size());
   for (const auto& client : stage.clients) {
     proofs.push_back(client->node().allocate(1, Access::local_write));
   }
