@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include "roce/gid.h"
 #include "roce/wire/link_paths.h"
 #include "roce/wire/wire_name.h"
 
@@ -114,11 +115,10 @@ struct Addresses {
 };
 
 // No address, a group's, or the broadcast address: a station cannot have these.
-bool is_no_station(const roce::Ipv4Address& address) {
-  return address == roce::Ipv4Address{} || (address[0] & 0xf0) == 0xe0 ||
-         address == roce::Ipv4Address{0xff, 0xff, 0xff, 0xff};
+bool is_no_station(const roce::Gid& gid) {
+  return roce::is_same(gid, {}) || roce::is_same(gid, roce::gid_of({})) || roce::is_group(gid) ||
+         roce::is_same(gid, roce::gid_of({0xff, 0xff, 0xff, 0xff}));
 }
-bool is_no_station(const roce::Ipv6Address& address) { return address == roce::Ipv6Address{} || address[0] == 0xff; }
 
 void take_address(Addresses& addresses, std::string_view text, std::string_view whole) {
   const std::string part(text);
@@ -126,7 +126,7 @@ void take_address(Addresses& addresses, std::string_view text, std::string_view 
   roce::Ipv6Address ipv6{};
   const bool is_ipv4 = inet_pton(AF_INET, part.c_str(), ipv4.data()) == 1;
   const bool is_ipv6 = !is_ipv4 && inet_pton(AF_INET6, part.c_str(), ipv6.data()) == 1;
-  if ((is_ipv4 && is_no_station(ipv4)) || (is_ipv6 && is_no_station(ipv6))) {
+  if ((is_ipv4 || is_ipv6) && is_no_station(is_ipv4 ? roce::gid_of(ipv4) : ipv6)) {
     throw SettingsError(
         fmt::format(R"(the wire "{}": "{}" is no address of a station: give one that nobody else has)", whole, part));
   }

@@ -110,7 +110,7 @@ TEST(Settings, WhatMeansNothingIsNamed) {
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "interface:eth0,10.0.0.9,mtu=1500"}}), HasSubstr("MTU"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "interface:eth0,10.0.0.9,mac=1:2:3"}}), HasSubstr("mac=1:2:3"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "switch:left"}}), HasSubstr("lacks an IP address"));
-  for (const std::string address : {"0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff12::1"}) {
+  for (const std::string address : {"0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff12::1", "::ffff:224.0.0.1"}) {
     EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", ("switch:left," + address).c_str()}}),
                 HasSubstr("is no address of a station"))
         << address;
